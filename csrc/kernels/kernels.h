@@ -1,0 +1,113 @@
+/* kernels.h: the contract of the pure functions over memory (floor 2).
+ *
+ * One table of function pointers per instruction set; each k_<isa>.c is compiled with its own flags and
+ * exports one symbol, its table.  Nothing here knows tensors, allocates, fails or keeps state.
+ *
+ * Elementwise kernels take contiguous operands of n elements and may run in place (out equal to an
+ * operand, not partly overlapping).  Strides and broadcasting are the caller's work (ops/exec.c packs
+ * blocks), so that eager calls, fused replay and any thread partition run the very same loop: every
+ * element's bits depend on its operands alone, never on n or on its place in the block. */
+#ifndef AG_KERNELS_H
+#define AG_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AG_K_NDTYPE = 6 }; /* bool, uint8, int32, int64, float32, float64: as AG_BOOL.. */
+
+/* out[i] = f(a[i], b[i], c[i]; p); operands beyond the op's arity are ignored.  A bool is one byte 0 or 1. */
+typedef void ag_k_ew(int64_t n, void *out, const void *a, const void *b, const void *c, const double *p);
+/* Derivative of an elementwise op in operand k, fused: dx[i] = D(g[i], x0[i], x1[i], x2[i], y[i]; p). */
+typedef void ag_k_ewd(int64_t n, void *dx, const void *g, const void *x0, const void *x1, const void *x2,
+                      const void *y, const double *p);
+
+typedef struct ag_k_elementwise {
+  ag_k_ew *fwd[AG_K_NDTYPE]; /* by operand dtype (where: the dtype of the two branches); NULL: not defined */
+  ag_k_ewd *bwd[3][AG_K_NDTYPE];
+} ag_k_elementwise;
+
+/* ---- reductions: rows (outer) x n x inner, laid out contiguously; the middle axis is reduced ----
+ * out has outer*inner elements.  Sums run in fixed pairwise blocks over n, so that the result depends on n
+ * (and inner == 1 or not) alone. */
+typedef void ag_k_reduce(int64_t outer, int64_t n, int64_t inner, void *out, const void *x);
+/* max/min with position: values and int64 indices of the first extremum (NaN wins); values may be NULL. */
+typedef void ag_k_argreduce(int64_t outer, int64_t n, int64_t inner, void *values, int64_t *indices, const void *x);
+
+enum { AG_R_SUM, AG_R_PROD, AG_R_MAX, AG_R_MIN, AG_R_ANY, AG_R_ALL, AG_R_COUNT };
+
+/* ---- softmax along the middle axis; log != 0 gives log_softmax ---- */
+typedef void ag_k_softmax(int64_t outer, int64_t n, int64_t inner, void *out, const void *x, int log);
+/* dx from g and y (the forward's result): softmax y*(g-sum(g*y)), log_softmax g-exp(y)*sum(g). */
+typedef void ag_k_softmax_bwd(int64_t outer, int64_t n, int64_t inner, void *dx, const void *g, const void *y, int log);
+/* out[o,k,i] = sum or product of x[o,0..k,i]. */
+typedef void ag_k_cumulate(int64_t outer, int64_t n, int64_t inner, void *out, const void *x, int prod);
+
+/* ---- moving elements of size bytes (1, 4 or 8) ---- */
+/* out[i] = element at linear position start+i of the strided operand (strides in elements); contiguous out. */
+typedef void ag_k_pack(int ndim, const int64_t *shape, const int64_t *strides, int64_t start, int64_t n, void *out,
+                       const void *x, int size);
+/* the reverse: scatter n contiguous elements to positions start.. of the strided destination */
+typedef void ag_k_unpack(int ndim, const int64_t *shape, const int64_t *strides, int64_t start, int64_t n, void *out,
+                         const void *x, int size);
+typedef void ag_k_cast(int64_t n, void *out, const void *x);
+
+/* ---- matrix product, no BLAS: C = alpha * op(A) op(B) + beta * C, row-major, ld in elements ----
+ * Each element is one sum in ascending k, by FMA where the instruction set has it, whatever the sizes. */
+typedef void ag_k_gemm(int ta, int tb, int64_t m, int64_t n, int64_t k, double alpha, const void *a, int64_t lda,
+                       const void *b, int64_t ldb, double beta, void *c, int64_t ldc);
+
+/* ---- convolution: unfolding for a matrix product, n-dimensional (1..3 spatial dims) ---- */
+typedef struct ag_k_convgeom {
+  int32_t nd;                     /* spatial dims, 1..3 */
+  int64_t c;                      /* channels of x handled here */
+  int64_t in[3], out[3], k[3];    /* sizes: input, output, kernel */
+  int64_t stride[3], pad[3], dil[3];
+} ag_k_convgeom;
+/* col[c*prod(k)][prod(out)] from x[c][in...]; outside x there are zeros. */
+typedef void ag_k_unfold(const ag_k_convgeom *g, void *col, const void *x);
+/* x += fold of col (x is not cleared). */
+typedef void ag_k_fold(const ag_k_convgeom *g, void *x, const void *col);
+/* Max pooling of c planes: values and the flat position in the plane of each maximum. */
+typedef void ag_k_maxpool(const ag_k_convgeom *g, void *out, int64_t *idx, const void *x);
+
+/* ---- state updates of optimizers, n contiguous elements ----
+ * sgd: g' = maximize?-g:g; g' += wd*p; if buf: buf = first? g' : mom*buf + (1-damp)*g'; g' = nesterov? g'+mom*buf : buf;
+ *      p -= lr*g'.  h: {lr, momentum, dampening, weight_decay}; flags bit0 nesterov, bit1 maximize, bit2 first. */
+typedef void ag_k_sgd(int64_t n, void *p, const void *g, void *buf, const double *h, int flags);
+/* adam: h = {lr, beta1, beta2, eps, weight_decay, step}; step counts from 1 and is this call's; flags bit0 decoupled
+ *       weight decay (AdamW), bit1 maximize.  As PyTorch: m=b1*m+(1-b1)*g; v=b2*v+(1-b2)*g*g;
+ *       p -= lr/(1-b1^t) * m / (sqrt(v)/sqrt(1-b2^t) + eps). */
+typedef void ag_k_adam(int64_t n, void *p, const void *g, void *m, void *v, const double *h, int flags);
+
+/* ---- random: element i of a stream depends on (seed, counter, i) alone (Philox 4x32-10) ---- */
+typedef void ag_k_random(int64_t n, void *out, uint64_t seed, uint64_t counter, int64_t first, double a, double b);
+
+typedef struct ag_kernels {
+  const char *isa;
+  const ag_k_elementwise *ew; /* indexed by row number of ag_ops.inc */
+  ag_k_reduce *reduce[6][AG_K_NDTYPE]; /* [AG_R_..][dtype]; sum of bool/uint8/int32 writes int64, any/all write bool */
+  ag_k_argreduce *argmax[AG_K_NDTYPE], *argmin[AG_K_NDTYPE];
+  ag_k_softmax *softmax[AG_K_NDTYPE];
+  ag_k_softmax_bwd *softmax_bwd[AG_K_NDTYPE];
+  ag_k_cumulate *cumulate[AG_K_NDTYPE];
+  ag_k_cast *cast[AG_K_NDTYPE][AG_K_NDTYPE]; /* [from][to], C's conversions; to bool: x != 0 */
+  ag_k_pack *pack;
+  ag_k_unpack *unpack;
+  ag_k_gemm *gemm[AG_K_NDTYPE]; /* float32, float64 */
+  ag_k_unfold *unfold[AG_K_NDTYPE];
+  ag_k_fold *fold[AG_K_NDTYPE];
+  ag_k_maxpool *maxpool[AG_K_NDTYPE];
+  ag_k_sgd *sgd[AG_K_NDTYPE];
+  ag_k_adam *adam[AG_K_NDTYPE];
+  ag_k_random *uniform[AG_K_NDTYPE]; /* a + (b-a)*u, u in [0,1) */
+  ag_k_random *normal[AG_K_NDTYPE];  /* a + b*z, Box-Muller */
+} ag_kernels;
+
+/* The table in use: chosen once, after asking CPU and OS; AUTOGRAD_C_DISABLE_CPU=avx512,avx2 leaves sets out. */
+extern const ag_kernels *ag__k;
+/* Tables compiled in, widest first, NULL-terminated; usable tells what this machine can run. */
+const ag_kernels *const *ag__kernels_all(void);
+int ag__kernels_usable(const ag_kernels *k);
+void ag__kernels_init(void);
+
+#endif
