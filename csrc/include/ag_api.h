@@ -33,12 +33,12 @@ enum {
   AG_ERR_MEMORY = -5, AG_ERR_NOT_IMPLEMENTED = -6, AG_ERR_TRACED = -7, AG_ERR_RETRACE = -8
 };
 
-enum { AG_MAX_NDIM = 12, AG_PARAM_INTS = 48, AG_PARAM_FLOATS = 8 };
+enum { AG_MAX_NDIM = 12, AG_PARAM_INTS = 56, AG_PARAM_FLOATS = 8 };
 
 /* Attributes of an op call: dims, sizes and flags in i, numbers in f; ops/op.h lists them per op. */
 typedef struct ag_params {
   int32_t ni, nf;
-  int64_t i[48];
+  int64_t i[56];
   double f[8];
 } ag_params;
 

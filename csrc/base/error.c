@@ -1,0 +1,52 @@
+#include "base/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static AG_TLS char text[4096];
+static AG_TLS int status;
+
+static void set(int code, const char *fmt, va_list ap) {
+  status = code;
+  vsnprintf(text, sizeof text, fmt, ap);
+}
+
+int ag__fail(int code, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  set(code, fmt, ap);
+  va_end(ap);
+  return code;
+}
+
+void *ag__fail_null(int code, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  set(code, fmt, ap);
+  va_end(ap);
+  return NULL;
+}
+
+void ag__fail_append(const char *fmt, ...) {
+  size_t n = strlen(text);
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(text + n, sizeof text - n, fmt, ap);
+  va_end(ap);
+}
+
+const char *ag_last_error(void) { return text; }
+int ag_last_status(void) { return status; }
+
+static void *(*hook_begin)(void);
+static void (*hook_end)(void *);
+
+void ag_blocking_hooks(void *(*begin)(void), void (*end)(void *)) {
+  hook_begin = begin;
+  hook_end = end;
+}
+
+void *ag__blocking_begin(void) { return hook_begin ? hook_begin() : NULL; }
+void ag__blocking_end(void *token) {
+  if (hook_end && token) hook_end(token);
+}

@@ -1,0 +1,142 @@
+#include "tensor/tensor.h"
+
+/* Data up to this many bytes shares the block of its storage header. */
+enum { INLINE_MAX = 1024, HEADER = (sizeof(ag_storage) + 63) & ~63 };
+
+void (*ag__tensor_drop_graph)(ag_tensor *t);
+
+ag_storage *ag__storage_new(size_t nbytes) {
+  bool in = nbytes <= INLINE_MAX;
+  ag_storage *s = ag__alloc(in ? HEADER + nbytes : HEADER);
+  if (!s) return NULL;
+  s->data = (char *)s + HEADER;
+  s->block = 0;
+  if (!in) {
+    /* A little slack behind, so that vector code may be asked for whole lines. */
+    s->block = nbytes;
+    s->data = ag__alloc(nbytes);
+    if (!s->data) {
+      ag__free(s, HEADER);
+      return NULL;
+    }
+  }
+  atomic_init(&s->refs, 1);
+  s->version = 0;
+  s->nbytes = nbytes;
+  s->free_fn = NULL;
+  s->ctx = NULL;
+  s->written.code = 0;
+  s->trace = 0;
+  s->trace_id = -1;
+  ag__cnt.storages++;
+  ag__bytes_add((int64_t)nbytes);
+  return s;
+}
+
+ag_storage *ag__storage_foreign(void *data, size_t nbytes, void (*free_fn)(void *), void *ctx) {
+  ag_storage *s = ag__storage_new(0);
+  if (!s) return NULL;
+  s->data = data;
+  s->nbytes = nbytes;
+  s->free_fn = free_fn;
+  s->ctx = ctx;
+  ag__bytes_add((int64_t)nbytes);
+  return s;
+}
+
+void ag_storage_release(ag_storage *s) {
+  if (!s || !ag__unref(&s->refs)) return;
+  size_t nbytes = s->nbytes;
+  ag__cnt.storages--;
+  ag__bytes_add(-(int64_t)nbytes);
+  if (s->data != (char *)s + HEADER) {
+    if (s->block) ag__free(s->data, s->block);
+    else if (s->free_fn) s->free_fn(s->ctx);
+    ag__free(s, HEADER);
+  } else {
+    ag__free(s, HEADER + nbytes);
+  }
+}
+
+static ag_array *array_block(int ndim) {
+  ag_array *a = ag__alloc(sizeof(ag_array) + sizeof(int64_t) * 2 * (size_t)ndim);
+  if (a) atomic_init(&a->refs, 1);
+  return a;
+}
+
+ag_array *ag__array_new(int dtype, int ndim, const int64_t *shape) {
+  int64_t numel = ag__numel(ndim, shape), bytes;
+  if (numel < 0 || __builtin_mul_overflow(numel, ag__dtype_size(dtype), &bytes))
+    return ag__fail_null(AG_ERR_MEMORY, "out of memory: the number of elements does not fit 64 bits");
+  for (int k = 0; k < ndim; k++)
+    if (shape[k] < 0) {
+      char b[256];
+      return ag__fail_null(AG_ERR_RUNTIME, "Trying to create tensor with negative dimension %lld: %s", (long long)shape[k],
+                           ag__shape_text(ndim, shape, b, sizeof b));
+    }
+  ag_array *a = array_block(ndim);
+  if (!a) return NULL;
+  a->st = ag__storage_new((size_t)bytes);
+  if (!a->st) {
+    ag__free(a, sizeof(ag_array) + sizeof(int64_t) * 2 * (size_t)ndim);
+    return NULL;
+  }
+  a->dtype = (uint8_t)dtype;
+  a->ndim = (uint8_t)ndim;
+  a->contiguous = true;
+  a->numel = numel;
+  a->offset = 0;
+  for (int k = 0; k < ndim; k++) a->dims[k] = shape[k];
+  ag__strides_contiguous(ndim, shape, a->dims + ndim);
+  return a;
+}
+
+ag_array *ag__array_view(ag_storage *st, int dtype, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset) {
+  ag_array *a = array_block(ndim);
+  if (!a) return NULL;
+  a->st = st;
+  if (st) ag__storage_retain(st);
+  a->dtype = (uint8_t)dtype;
+  a->ndim = (uint8_t)ndim;
+  a->numel = ag__numel(ndim, shape);
+  a->offset = offset;
+  memcpy(a->dims, shape, sizeof(int64_t) * (size_t)ndim);
+  memcpy(a->dims + ndim, strides, sizeof(int64_t) * (size_t)ndim);
+  a->contiguous = ag__is_contiguous(ndim, shape, strides);
+  return a;
+}
+
+void ag__array_release(ag_array *a) {
+  if (!a || !ag__unref(&a->refs)) return;
+  ag_storage_release(a->st);
+  ag__free(a, sizeof(ag_array) + sizeof(int64_t) * 2 * (size_t)a->ndim);
+}
+
+ag_tensor *ag__tensor_wrap(ag_array *a) {
+  if (!a) return NULL;
+  ag_tensor *t = ag__alloc(sizeof *t);
+  if (!t) {
+    ag__array_release(a);
+    return NULL;
+  }
+  memset(t, 0, sizeof *t);
+  atomic_init(&t->refs, 1);
+  t->arr = a;
+  ag__cnt.tensors++;
+  return t;
+}
+
+void ag_tensor_retain(ag_tensor *t) { ag__ref(&t->refs); }
+
+void ag_tensor_release(ag_tensor *t) {
+  /* A gradient may hold a gradient (create_graph), a view its base: walk the chain instead of recursing. */
+  while (t && ag__unref(&t->refs)) {
+    ag_tensor *grad = t->grad, *base = t->base;
+    if (t->fn || t->acc) ag__tensor_drop_graph(t);
+    ag__array_release(t->arr);
+    ag__free(t, sizeof *t);
+    ag__cnt.tensors--;
+    if (grad && base) ag_tensor_release(base);
+    t = grad ? grad : base;
+  }
+}
