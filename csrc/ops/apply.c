@@ -433,7 +433,6 @@ int ag__apply_inplace(int op, int n_in, ag_tensor *const *in, const ag_params *p
   int st = setup(&c, op, n_in, in, p);
   const ag_row *row = c.row;
   ag_tensor *t = n_in > 0 ? in[0] : NULL;
-  ag_array *fresh = NULL; /* clone of a source that overlaps the target */
   if (AG_UNLIKELY(st)) goto done;
   if (AG_UNLIKELY(row->flags & (OF_VIEW | OF_NO_INPLACE))) {
     st = ag__fail(AG_ERR_TYPE, "%s has no in-place form", row->name);
@@ -501,7 +500,6 @@ int ag__apply_inplace(int op, int n_in, ag_tensor *const *in, const ag_params *p
   if (!st && ag__recording())
     st = ag__thread.recorder->record(ag__thread.recorder, op, n_in, c.arr, &c.p, 1, &target, true);
 done:
-  ag__array_release(fresh);
   ag_node_release(node);
   if (AG_UNLIKELY(st)) ag__explain(row, n_in, in);
   teardown(&c);
@@ -527,18 +525,21 @@ static int stale(ag_node *n, const ag_saved *s) {
   return AG_ERR_RUNTIME;
 }
 
-ag_tensor *ag__saved_tensor(ag_node *n, uint32_t k) {
+int ag__saved_check(ag_node *n, uint32_t k) {
   const ag_saved *s = &n->saved[k];
-  if (n->released || !s->arr)
-    return ag__fail_null(AG_ERR_RUNTIME,
+  if (AG_UNLIKELY(n->released || !s->arr))
+    return ag__fail(AG_ERR_RUNTIME,
                          "Trying to backward through the graph a second time (or directly access saved tensors after "
                          "they have already been freed). Saved intermediate values of the graph are freed when you call "
                          ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
                          "graph a second time or if you need to access saved tensors after calling backward.");
-  if (s->arr->st->version != s->version) {
-    stale(n, s);
-    return NULL;
-  }
+  if (AG_UNLIKELY(s->arr->st->version != s->version)) return stale(n, s);
+  return AG_OK;
+}
+
+ag_tensor *ag__saved_tensor(ag_node *n, uint32_t k) {
+  const ag_saved *s = &n->saved[k];
+  if (ag__saved_check(n, k)) return NULL;
   ag_tensor *t = ag__tensor_wrap(ag__array_retain(s->arr));
   if (!t) return NULL;
   if (s->which < 0) {

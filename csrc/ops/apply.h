@@ -39,7 +39,9 @@ static inline bool ag__recording(void) { return AG_UNLIKELY(ag__thread.recorder 
 /* Fails when a trace is on: the value of arr is about to be read by the host program. */
 int ag__check_read(ag_array *arr, const char *what);
 
-/* Stale or released saved values are refused here: data of saved value k of n, as a tensor (new) with its
+/* Refuses saved values that were released or written to since. */
+int ag__saved_check(ag_node *n, uint32_t k);
+/* Data of saved value k of n, as a tensor (new) with its
  * place in the graph when grad mode is on. */
 ag_tensor *ag__saved_tensor(ag_node *n, uint32_t k);
 /* Names op and operand shapes, and the user's line, behind the failure in hand. */
