@@ -7,17 +7,17 @@
 
 /* ---- library ---- */
 
-#ifndef AG_VERSION
-#define AG_VERSION "0.0.0"
+#ifndef AG_VERSION_STRING
+#define AG_VERSION_STRING "0.0.0"
 #endif
 
-const char *ag_version(void) { return AG_VERSION; }
+const char *ag_version(void) { return AG_VERSION_STRING; }
 const char *ag_cpu_isa(void) { return ag__k->isa; }
 
 const char *ag_build_info(void) {
   static char text[256];
   if (!text[0])
-    snprintf(text, sizeof text, "autograd_c %s, %s, BLAS: %s, kernels: %s", AG_VERSION,
+    snprintf(text, sizeof text, "autograd_c %s, %s, BLAS: %s, kernels: %s", AG_VERSION_STRING,
 #if defined(__clang__)
              "clang " __clang_version__,
 #else

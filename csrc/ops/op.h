@@ -5,19 +5,6 @@
 #include "kernels/kernels.h"
 #include "tensor/tensor.h"
 
-enum ag_op {
-#define EW1(name, ...) AG_OP_##name,
-#define EW2 EW1
-#define EW3 EW1
-#define CMP1 EW1
-#define CMP2 EW1
-#define SEL3 EW1
-#define FN EW1
-#include "ops/ag_ops.inc"
-  AG_OP_COUNT,
-  AG_OP_ACCUMULATE = -1 /* the node at a leaf; not a row */
-};
-
 enum { AG_MAX_OUT = 3 };
 
 /* Row flags. */
