@@ -1,0 +1,124 @@
+#include "ops/move.h"
+
+void ag__move_fill(int dtype, int64_t n, void *out, double v) {
+  if (v == 0 && !(dtype == AG_FLOAT32 || dtype == AG_FLOAT64)) {
+    memset(out, 0, (size_t)n * (size_t)ag__dtype_size(dtype));
+    return;
+  }
+  /* Converting what does not fit is undefined in C, so the range is asked first. */
+  int64_t w = v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
+  switch (dtype) {
+    case AG_BOOL: memset(out, v != 0, (size_t)n); break;
+    case AG_UINT8: memset(out, (int)(uint8_t)(uint64_t)w, (size_t)n); break;
+    case AG_INT32:
+      for (int64_t i = 0; i < n; i++) ((int32_t *)out)[i] = (int32_t)(uint32_t)(uint64_t)w;
+      break;
+    case AG_INT64:
+      for (int64_t i = 0; i < n; i++) ((int64_t *)out)[i] = w;
+      break;
+    case AG_FLOAT32:
+      for (int64_t i = 0; i < n; i++) ((float *)out)[i] = (float)v;
+      break;
+    default:
+      for (int64_t i = 0; i < n; i++) ((double *)out)[i] = v;
+      break;
+  }
+}
+
+void ag__move_cast(const ag_raw *src, int ndim, const int64_t *shape, int dtype, void *out) {
+  int64_t n = ag__numel(ndim, shape);
+  if (n <= 0) return;
+  int ssize = ag__dtype_size(src->dtype), dsize = ag__dtype_size(dtype);
+  bool plain = src->contiguous && src->numel == n;
+  if (plain && src->dtype == dtype) {
+    memmove(out, src->data, (size_t)n * (size_t)dsize);
+    return;
+  }
+  ag_k_cast *cast = ag__k->cast[src->dtype][dtype];
+  if (plain) {
+    cast(n, out, src->data);
+    return;
+  }
+  int64_t strides[AG_MAX_NDIM];
+  for (int k = 0; k < ndim; k++) {
+    int s = src->ndim - ndim + k;
+    strides[k] = s >= 0 && src->shape[s] == shape[k] ? src->strides[s] : 0;
+  }
+  if (src->dtype == dtype) {
+    ag__k->pack(ndim, shape, strides, 0, n, out, src->data, dsize);
+    return;
+  }
+  /* Block by block, so that the packed copy stays in the first-level cache and costs no memory. */
+  enum { BLOCK = 1024 };
+  _Alignas(64) char buf[BLOCK * 8];
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    int64_t m = n - i < BLOCK ? n - i : BLOCK;
+    ag__k->pack(ndim, shape, strides, i, m, buf, src->data, ssize);
+    cast(m, (char *)out + i * dsize, buf);
+  }
+}
+
+static void row_copy(int64_t n, char *d, int64_t ds, const char *s, int64_t ss, int size) {
+  if (ds == 1 && ss == 1) {
+    memcpy(d, s, (size_t)n * (size_t)size);
+    return;
+  }
+  switch (size) {
+    case 1:
+      for (int64_t i = 0; i < n; i++) d[i * ds] = s[i * ss];
+      break;
+    case 4:
+      for (int64_t i = 0; i < n; i++) memcpy(d + i * ds * 4, s + i * ss * 4, 4);
+      break;
+    default:
+      for (int64_t i = 0; i < n; i++) memcpy(d + i * ds * 8, s + i * ss * 8, 8);
+      break;
+  }
+}
+
+void ag__move_region(int ndim, const int64_t *shape, char *dst, const int64_t *dst_strides, const char *src,
+                     const int64_t *src_strides, int size) {
+  int64_t sh[AG_MAX_NDIM], ds[AG_MAX_NDIM], ss[AG_MAX_NDIM], at[AG_MAX_NDIM] = {0};
+  int nd = 0;
+  for (int k = 0; k < ndim; k++) {
+    if (shape[k] == 0) return;
+    if (shape[k] == 1) continue;
+    /* Dims that lie behind one another in both operands are one. */
+    if (nd && ds[nd - 1] == dst_strides[k] * shape[k] && ss[nd - 1] == src_strides[k] * shape[k]) {
+      sh[nd - 1] *= shape[k];
+      ds[nd - 1] = dst_strides[k];
+      ss[nd - 1] = src_strides[k];
+      continue;
+    }
+    sh[nd] = shape[k];
+    ds[nd] = dst_strides[k];
+    ss[nd++] = src_strides[k];
+  }
+  if (nd == 0) {
+    memcpy(dst, src, (size_t)size);
+    return;
+  }
+  for (;;) {
+    row_copy(sh[nd - 1], dst, ds[nd - 1], src, ss[nd - 1], size);
+    int k = nd - 2;
+    for (; k >= 0; k--) {
+      dst += ds[k] * size;
+      src += ss[k] * size;
+      if (++at[k] < sh[k]) break;
+      dst -= ds[k] * sh[k] * size;
+      src -= ss[k] * sh[k] * size;
+      at[k] = 0;
+    }
+    if (k < 0) return;
+  }
+}
+
+bool ag__move_extent(int ndim, const int64_t *shape, const int64_t *strides, int64_t offset, int64_t *lo, int64_t *hi) {
+  *lo = *hi = offset;
+  for (int k = 0; k < ndim; k++) {
+    if (shape[k] == 0) return false;
+    int64_t d = (shape[k] - 1) * strides[k];
+    *(d < 0 ? lo : hi) += d;
+  }
+  return true;
+}
