@@ -32,3 +32,26 @@ ag_tensor *agpy_from_object(int ndim, const int64_t *shape, const int64_t *strid
   if (t) Py_INCREF((PyObject *)owner);
   return t;
 }
+
+int agpy_inplace2(int op, ag_tensor *a, ag_tensor *b, uintptr_t code, int lasti)
+{
+  ag_tensor *in[2] = {a, b};
+  return ag_call_inplace(op, 2, in, 0, NULL, 0, NULL, code, lasti);
+}
+
+int agpy_backward(ag_tensor *root, int retain_graph, int create_graph)
+{
+  return ag_backward(1, &root, NULL, retain_graph, create_graph, 0, NULL);
+}
+
+double agpy_item(ag_tensor *t)
+{
+  double v;
+  return ag_tensor_item(t, &v) < 0 ? Py_NAN : v;
+}
+
+int64_t agpy_item_int(ag_tensor *t)
+{
+  int64_t v;
+  return ag_tensor_item_int(t, &v) < 0 ? INT64_MIN : v;
+}

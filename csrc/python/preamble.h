@@ -5,3 +5,10 @@ void agpy_init(void);
 /* A tensor over memory of a Python object, which is kept alive (owner is its id()) until the tensor's
  * storage goes. */
 ag_tensor *agpy_from_object(int ndim, const int64_t *shape, const int64_t *strides, int dtype, uintptr_t data, uintptr_t owner);
+/* Short forms of hot calls. */
+int agpy_inplace2(int op, ag_tensor *a, ag_tensor *b, uintptr_t code, int lasti);
+int agpy_backward(ag_tensor *root, int retain_graph, int create_graph);
+/* The single element; a failure gives NaN or INT64_MIN and is told from such values by asking again
+ * through ag_tensor_item. */
+double agpy_item(ag_tensor *t);
+int64_t agpy_item_int(ag_tensor *t);

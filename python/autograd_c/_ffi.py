@@ -1,0 +1,142 @@
+"""The C core as cffi sees it, the exceptions its status codes become, and source positions.
+
+Everything above this file calls `lib` and turns failures into exceptions through `check` or `fail`.
+"""
+from array import array as _array
+import os as _os
+from sys import _getframe
+
+try:
+    from ._core import ffi, lib
+except ImportError as _error:  # OpenBLAS may lie in another site-packages folder than ours: its package knows where
+    if "openblas" not in str(_error):
+        raise
+    import scipy_openblas32  # noqa: F401  (loads the library for the whole process)
+
+    from ._core import ffi, lib
+
+NULL = ffi.NULL
+lib.agpy_init()
+
+
+class Error(Exception):
+    """Base of all exceptions that come from the C core; each is also a built-in exception."""
+
+
+class OpError(Error, RuntimeError):
+    """An operation failed: shapes, the graph, in-place rules."""
+
+
+class IndexOutOfRange(Error, IndexError):
+    """An index or a dim lies outside of its range."""
+
+
+class InvalidValue(Error, ValueError):
+    """An argument has a value that makes no sense."""
+
+
+class InvalidType(Error, TypeError):
+    """An argument is of the wrong kind or dtype."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """Memory for a tensor or a node could not be had; every operand is as it was."""
+
+
+class NotSupported(Error, NotImplementedError):
+    """The operation is not defined for this dtype or these arguments."""
+
+
+class TracedDataError(Error, RuntimeError):
+    """Python asked for the value of a tensor while a graph was being frozen."""
+
+
+class RetraceError(Error, RuntimeError):
+    """A frozen plan no longer fits the tensors it was traced with."""
+
+
+_CLASSES = {
+    lib.AG_ERR_RUNTIME: OpError,
+    lib.AG_ERR_INDEX: IndexOutOfRange,
+    lib.AG_ERR_VALUE: InvalidValue,
+    lib.AG_ERR_TYPE: InvalidType,
+    lib.AG_ERR_MEMORY: OutOfMemory,
+    lib.AG_ERR_NOT_IMPLEMENTED: NotSupported,
+    lib.AG_ERR_TRACED: TracedDataError,
+    lib.AG_ERR_RETRACE: RetraceError,
+}
+
+
+def last_error():
+    return ffi.string(lib.ag_last_error()).decode("utf-8", "replace")
+
+
+def fail():
+    """Raises this thread's latest failure."""
+    raise _CLASSES.get(lib.ag_last_status(), OpError)(last_error())
+
+
+def check(status):
+    """Raises unless status is AG_OK; returns it otherwise."""
+    if status < 0:
+        fail()
+    return status
+
+
+def made(handle):
+    """Raises when a maker returned NULL; returns the handle otherwise."""
+    if not handle:
+        fail()
+    return handle
+
+
+OPS = {ffi.string(lib.ag_op_name(k)).decode(): k for k in range(lib.ag_op_count())}
+
+# ---- source positions ----------------------------------------------------------------------------
+# The core knows a piece of source by the address of its code object.  `_codes` keeps each one that was
+# described alive (an address must not be used again) and tells library code from the user's.
+
+_PACKAGE = _os.path.dirname(_os.path.abspath(__file__)) + _os.sep
+_codes = {}
+tracking = True
+
+
+def _describe(code):
+    internal = code.co_filename.startswith(_PACKAGE)
+    table = _array("i")
+    for start, _, line in code.co_lines():
+        if line is not None:
+            table.append(start)
+            table.append(line)
+    name = getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2]
+    check(lib.ag_site_register(id(code), code.co_filename.encode("utf-8", "replace"), name.encode("utf-8", "replace"),
+                               internal, len(table) // 2, ffi.from_buffer("int32_t[]", table)))
+    _codes[id(code)] = code, internal
+    return internal
+
+
+def learn(frame):
+    """After a failed call: describes frame's code when the core did not know it, raises the failure otherwise."""
+    if frame is None or id(frame.f_code) in _codes:
+        fail()
+    if lib.ag_last_status() != lib.AG_ERR_TYPE or last_error() != "unknown site":
+        fail()
+    _describe(frame.f_code)
+
+
+def push_site(depth=1):
+    """Makes the nearest line of the user's, seen from `depth` callers up, the position of what follows.
+
+    Library functions made of several ops call this first; the core then replaces positions in library
+    code by the pushed one.
+    """
+    if not tracking:
+        return
+    f = _getframe(depth + 1)
+    while f is not None:
+        code = f.f_code
+        known = _codes.get(id(code))
+        if not (_describe(code) if known is None else known[1]):
+            lib.ag_site_set(id(code), f.f_lasti)
+            return
+        f = f.f_back

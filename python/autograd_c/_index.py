@@ -1,0 +1,423 @@
+"""x[key] and x[key] = value, and indexing by tensors."""
+import operator as _operator
+from sys import _getframe
+
+from ._call import apply, apply_inplace, as_number, scalar_tensor
+from ._dtypes import bool_, int64
+from ._elementwise import cast_at, copy_at, where_at
+from ._ffi import lib, push_site
+from ._shape import broadcast_shapes, expand_at, resolve_shape
+from ._tensor import Tensor, wrap_dim
+
+_BASIC = (int, slice, type(Ellipsis), type(None))
+
+
+def _index_tensor(key):
+    """key as an index tensor, or None when it is something else."""
+    if isinstance(key, Tensor):
+        return key
+    if isinstance(key, (list, tuple)) or hasattr(key, "__array__"):
+        from ._create import tensor
+
+        t = tensor(list(key) if isinstance(key, (list, tuple)) else key)
+        return t.long() if not t.numel() else t
+    return None
+
+
+def _count(key):
+    """Dims of the indexed tensor that a key uses up."""
+    if key is None or key is Ellipsis or isinstance(key, bool):
+        return 0
+    if isinstance(key, Tensor) and key.dtype.code <= 1:  # masks: bool and, as PyTorch still allows, uint8
+        return key.dim()
+    return 1
+
+
+def _whole(k):
+    """An int-like key (also NumPy's and 0-d integer tensors outside of traces) as an int, or None."""
+    if type(k) is int:
+        return k
+    if isinstance(k, Tensor):
+        if k.dim() or k.dtype.code <= 1 or k.is_floating_point() or lib.ag_tracing():
+            return None
+        return k.item()
+    if isinstance(k, bool) or not hasattr(k, "__index__") or getattr(k, "shape", ()) != ():
+        return None
+    return _operator.index(k)
+
+
+def _slice(f, t, d, s):
+    n = t.shape[d]
+    step = 1 if s.step is None else _operator.index(s.step)
+    if step <= 0:
+        raise ValueError("step must be greater than zero")
+    start, stop, _ = slice(*[None if v is None else _operator.index(v) for v in (s.start, s.stop)], step).indices(n)
+    if start == 0 and stop == n and step == 1:
+        return t
+    return apply(f, "slice", (t,), (d, start, max(start, stop), step))
+
+
+def _basic(f, x, key):
+    """x under the ints, slices, None and ... of key; the tensors among them come back as [(dim, tensor)]."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    for k, one in enumerate(keys):
+        if not isinstance(one, (*_BASIC, Tensor)) and _whole(one) is None:
+            t = _index_tensor(one)
+            if t is None:
+                raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+                                 f"(got {type(one).__name__})")
+            keys[k] = t
+    used = sum(map(_count, keys))
+    n = x.dim()
+    if used > n:
+        if not n:
+            raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert "
+                             "a 0-dim tensor to a number")
+        raise IndexError(f"too many indices for tensor of dimension {n}")
+    t, d, tensors = x, 0, []
+    for one in keys:
+        if one is None:
+            t = apply(f, "unsqueeze", (t,), (d,))
+            d += 1
+        elif one is Ellipsis:
+            d += n - used
+        elif isinstance(one, slice):
+            t = _slice(f, t, d, one)
+            d += 1
+        elif isinstance(one, bool):
+            from ._create import tensor
+
+            t = apply(f, "unsqueeze", (t,), (d,))
+            tensors.append((d, tensor([one])))
+            d += 1
+        else:
+            k = _whole(one)
+            if k is not None:
+                t = apply(f, "select", (t,), (d, k))
+            else:
+                tensors.append((d, one))
+                d += max(_count(one), 1) if one.dtype.code > 1 else _count(one)
+                if one.dtype.code <= 1 and not one.dim():  # x[tensor(True)]: a new dim of size 0 or 1
+                    t = apply(f, "unsqueeze", (t,), (d,))
+                    tensors[-1] = (d, one.reshape(1))
+                    d += 1
+    return t, tensors
+
+
+def _positions(f, t, tensors):
+    """Masks become positions, integers int64: [(dim, int64 tensor)] of one shape, and that shape."""
+    out = []
+    for number, (d, i) in enumerate(tensors):
+        if i.dtype.code <= 1:
+            for j, n in enumerate(i.shape):
+                if t.shape[d + j] != n:
+                    raise IndexError(f"The shape of the mask {list(i.shape)} at index {j} does not match the shape of the indexed "
+                                     f"tensor {list(t.shape)} at index {d + j}")
+            at = apply(f, "nonzero", (i,))
+            for j in range(i.dim()):
+                out.append((d + j, apply(f, "select", (at,), (1, j))))
+        elif i.is_floating_point():
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        else:
+            out.append((d, cast_at(f, i, int64)))
+    try:
+        shape = broadcast_shapes(*[i.shape for _, i in out])
+    except RuntimeError:
+        shapes = ", ".join(str(list(i.shape)) for _, i in out)
+        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
+    return [(d, i if i.shape == shape else expand_at(f, i, shape)) for d, i in out], shape
+
+
+def _together(f, t, places):
+    """t with the indexed dims side by side: (t, first indexed dim)."""
+    dims = [d for d, _ in places]
+    if dims == list(range(dims[0], dims[0] + len(dims))):
+        return t, dims[0]
+    rest = [d for d in range(t.dim()) if d not in dims]
+    return apply(f, "permute", (t,), dims + rest), 0
+
+
+def getitem(self, key):
+    f = _getframe(1)
+    if type(key) is int:
+        return apply(f, "select", (self,), (0, key)) if lib.ag_tensor_ndim(self._h) else _basic(f, self, key)[0]
+    t, tensors = _basic(f, self, key)
+    if tensors:
+        places, _ = _positions(f, t, tensors)
+        t, first = _together(f, t, places)
+        return apply(f, "index", (t, *[i for _, i in places]), (first,))
+    return apply(f, "alias", (self,)) if t is self else t
+
+
+def _value(f, value, like):
+    if isinstance(value, Tensor):
+        return cast_at(f, value, like.dtype)
+    number = as_number(value)
+    if number is None:
+        from ._create import tensor
+
+        return tensor(value, dtype=like.dtype)
+    d = like.dtype
+    return scalar_tensor(bool(number) if d is bool_ else float(number) if d.is_floating_point else int(number), like)
+
+
+def _fit(f, value, shape):
+    """value for a target of this shape: leading ones may be in excess."""
+    s = list(value.shape)
+    while len(s) > len(shape) and s[0] == 1:
+        s.pop(0)
+    if len(s) < value.dim():
+        value = apply(f, "view", (value,), s) if value.is_contiguous() else value.reshape(s)
+    try:
+        return expand_at(f, value, shape)
+    except RuntimeError:
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
+                           f"{list(shape)}") from None
+
+
+def setitem(self, key, value):
+    f = _getframe(1)
+    t, tensors = _basic(f, self, key)
+    if not tensors:
+        number = as_number(value)
+        if number is not None:
+            apply_inplace(f, "fill", (t,), (), (float(number),)) if abs(number) <= 2**53 or t.is_floating_point() \
+                else copy_at(f, t, _value(f, number, t))
+            return
+        value = _value(f, value, t)
+        s = list(value.shape)
+        while len(s) > t.dim() and s[0] == 1:
+            s.pop(0)
+        if len(s) < value.dim():
+            value = value.reshape(s)
+        copy_at(f, t, value)
+        return
+    mask = tensors[0][1]
+    if len(tensors) == 1 and mask.dtype is bool_ and (as_number(value) is not None or isinstance(value, Tensor) and not value.dim()):
+        # A number under a mask: no positions needed, so it can be traced.
+        d = tensors[0][0]
+        for j, n in enumerate(mask.shape):
+            if t.shape[d + j] != n:
+                raise IndexError(f"The shape of the mask {list(mask.shape)} at index {j} does not match the shape of the indexed tensor "
+                                 f"{list(t.shape)} at index {d + j}")
+        rest = t.dim() - d - mask.dim()
+        if rest:
+            mask = apply(f, "view", (mask.contiguous(),), resolve_shape((*mask.shape, *[1] * rest), mask))
+        copy_at(f, t, where_at(f, mask, _value(f, value, t), t))
+        return
+    places, shape = _positions(f, t, tensors)
+    t, first = _together(f, t, places)
+    s = t.shape
+    value = _fit(f, _value(f, value, t), (*s[:first], *shape, *s[first + len(places):]))
+    apply_inplace(f, "index_put", (t, value, *[i for _, i in places]), (first, 0))
+
+
+def index_put_(self, indices, values, accumulate=False):
+    """self[indices] = values, or += with accumulate (repeated positions then add up)."""
+    f = _getframe(1)
+    places, shape = _positions(f, self, list(enumerate(indices)))
+    s = self.shape
+    values = _fit(f, _value(f, values, self), (*shape, *s[len(places):]))
+    return apply_inplace(f, "index_put", (self, values, *[i for _, i in places]), (0, int(accumulate)))
+
+
+def index_put(input, indices, values, accumulate=False):
+    f = _getframe(1)
+    places, shape = _positions(f, input, list(enumerate(indices)))
+    s = input.shape
+    values = _fit(f, _value(f, values, input), (*shape, *s[len(places):]))
+    return apply(f, "index_put", (input, values, *[i for _, i in places]), (0, int(accumulate)))
+
+
+# ---- by dim ------------------------------------------------------------------------------------------
+
+
+def _ix(f, index, name):
+    if index.dtype.code not in (2, 3):
+        raise RuntimeError(f"{name}(): Expected dtype int64 for index")
+    return cast_at(f, index, int64)
+
+
+def gather(input, dim, index, *, sparse_grad=False):
+    """out[i, j] = input[index[i, j], j] for dim 0, and so on: index's shape."""
+    f = _getframe(1)
+    return apply(f, "gather", (input, _ix(f, index, "gather")), (wrap_dim(dim, input.dim()),))
+
+
+def take_along_dim(input, indices, dim=None):
+    """As gather, with the other dims broadcast; dim None: the flattened tensor."""
+    push_site()
+    if dim is None:
+        return gather(input.reshape(-1), 0, indices.reshape(-1))
+    d = wrap_dim(dim, input.dim())
+    a, b = list(input.shape), list(indices.shape)
+    shape = broadcast_shapes([1 if k == d else n for k, n in enumerate(a)], [1 if k == d else n for k, n in enumerate(b)])
+    f = _getframe(0)
+    x = expand_at(f, input, (*shape[:d], a[d], *shape[d + 1:]))
+    return gather(x, d, expand_at(f, indices, (*shape[:d], b[d], *shape[d + 1:])))
+
+
+def index_select(input, dim, index):
+    """The slices of input along dim at the positions of a vector."""
+    f = _getframe(1)
+    if index.dim() > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if not input.dim():
+        return apply(f, "clone", (input,))
+    index = _ix(f, index, "index_select")
+    if not index.dim():
+        index = apply(f, "unsqueeze", (index,), (0,))
+    return apply(f, "index_select", (input, index), (wrap_dim(dim, input.dim()),))
+
+
+def scatter_add(input, dim, index, src):
+    """input with src[i, j] added at [index[i, j], j] for dim 0, and so on."""
+    f = _getframe(1)
+    return apply(f, "scatter_add", (input, _ix(f, index, "scatter_add"), src), (wrap_dim(dim, input.dim()),))
+
+
+def scatter_add_(self, dim, index, src):
+    f = _getframe(1)
+    return apply_inplace(f, "scatter_add", (self, _ix(f, index, "scatter_add"), src), (wrap_dim(dim, self.dim()),))
+
+
+def _grid(f, index, dim):
+    """Positions of every element of index: its own value along dim, its place along the others."""
+    from ._create import arange
+
+    n = index.dim()
+    shape = tuple(index.shape)
+    return [cast_at(f, index, int64) if k == dim else
+            expand_at(f, apply(f, "view", (arange(m),), (1,) * k + (m,) + (1,) * (n - k - 1)), shape) for k, m in enumerate(shape)]
+
+
+def _scatter(f, call, t, dim, index, src, accumulate):
+    dim = wrap_dim(dim, t.dim())
+    if not t.dim():
+        t0 = apply(f, "unsqueeze", (t,), (0,))
+        return apply(f, "squeeze", (_scatter(f, call, t0, 0, index.reshape(1), src if not isinstance(src, Tensor) else src.reshape(1),
+                                            accumulate),), (0,))
+    src = _value(f, src, t)
+    if not src.dim():
+        src = expand_at(f, src, tuple(index.shape))
+    for k, n in enumerate(index.shape):
+        if src.shape[k] != n:
+            src = apply(f, "slice", (src,), (k, 0, n, 1))
+    return call(f, "index_put", (t, src, *_grid(f, index, dim)), (0, int(accumulate)))
+
+
+def scatter(input, dim, index, src=None, *, value=None, reduce=None):
+    """input with src[i, j] (or a number) written at [index[i, j], j] for dim 0, and so on; reduce "add" adds."""
+    if reduce not in (None, "add"):
+        raise NotImplementedError(f"scatter with reduce='{reduce}'")
+    return _scatter(_getframe(1), apply, input, dim, index, src if value is None else value, reduce == "add")
+
+
+def scatter_(self, dim, index, src=None, *, value=None, reduce=None):
+    if reduce not in (None, "add"):
+        raise NotImplementedError(f"scatter with reduce='{reduce}'")
+    return _scatter(_getframe(1), apply_inplace, self, dim, index, src if value is None else value, reduce == "add")
+
+
+def _vector(f, index, name):
+    index = _ix(f, index, name)
+    return apply(f, "unsqueeze", (index,), (0,)) if not index.dim() else index
+
+
+def index_add(input, dim, index, source, *, alpha=1):
+    """input with alpha * source's slices added to its slices at index along dim."""
+    f = _getframe(1)
+    push_site()
+    source = source if alpha == 1 else source * alpha
+    return apply(f, "index_add", (input, _vector(f, index, "index_add"), source), (wrap_dim(dim, input.dim()),))
+
+
+def index_add_(self, dim, index, source, *, alpha=1):
+    f = _getframe(1)
+    push_site()
+    source = source if alpha == 1 else source * alpha
+    return apply_inplace(f, "index_add", (self, _vector(f, index, "index_add_"), source), (wrap_dim(dim, self.dim()),))
+
+
+def _index_write(f, call, t, dim, index, source):
+    d = wrap_dim(dim, t.dim())
+    index = _vector(f, index, "index_copy")
+    s = t.shape
+    return call(f, "index_put", (t, _fit(f, _value(f, source, t), (*s[:d], index.shape[0], *s[d + 1:])), index), (d, 0))
+
+
+def index_copy(input, dim, index, source):
+    """input with its slices at index along dim replaced by source's."""
+    return _index_write(_getframe(1), apply, input, dim, index, source)
+
+
+def index_copy_(self, dim, index, source):
+    return _index_write(_getframe(1), apply_inplace, self, dim, index, source)
+
+
+def index_fill(input, dim, index, value):
+    """input with its slices at index along dim filled with a number."""
+    return _index_write(_getframe(1), apply, input, dim, index, value)
+
+
+def index_fill_(self, dim, index, value):
+    return _index_write(_getframe(1), apply_inplace, self, dim, index, value)
+
+
+def nonzero(input, *, as_tuple=False):
+    """Positions of the elements that are not zero: (count, ndim), or a tuple of one vector for each dim."""
+    f = _getframe(1)
+    if as_tuple and not input.dim():
+        input = apply(f, "unsqueeze", (input,), (0,))
+    at = apply(f, "nonzero", (input,))
+    return tuple([apply(f, "select", (at,), (1, k)) for k in range(input.dim())]) if as_tuple else at
+
+
+argwhere = nonzero
+
+
+def masked_select(input, mask):
+    """Vector of the elements where mask is true."""
+    push_site()
+    f = _getframe(0)
+    shape = broadcast_shapes(input.shape, mask.shape)
+    return getitem(expand_at(f, input, shape), expand_at(f, mask, shape)) if shape else getitem(input.reshape(1), mask.reshape(1))
+
+
+def masked_scatter(input, mask, source):
+    push_site()
+    shape = broadcast_shapes(input.shape, mask.shape)
+    f = _getframe(0)
+    mask = expand_at(f, mask, shape)
+    out = expand_at(f, input, shape).clone()
+    n = int(mask.sum())
+    setitem(out, mask, source.reshape(-1)[:n])
+    return out
+
+
+def take(input, index):
+    """Elements of the flattened input at index, in index's shape."""
+    push_site()
+    return getitem(input.reshape(-1), index)
+
+
+def select_scatter(input, src, dim, index):
+    push_site()
+    out = input.clone()
+    out.select(dim, index).copy_(src)
+    return out
+
+
+def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
+    push_site()
+    out = input.clone()
+    d = wrap_dim(dim, input.dim())
+    setitem(out, (slice(None),) * d + (slice(start, end, step),), src)
+    return out
+
+
+def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
+    push_site()
+    out = input.clone()
+    out.diagonal(offset, dim1, dim2).copy_(src)
+    return out

@@ -1,0 +1,336 @@
+"""Matrix products, composed of mm, mv, dot and bmm as PyTorch composes them."""
+import math as _math
+import operator as _operator
+from sys import _getframe
+
+from ._call import apply, call2, learn, not_a_tensor, wrap
+from . import _ffi
+from ._ffi import OPS, fail, lib, push_site
+from ._shape import broadcast_shapes, expand_at, reshape_at, unsqueeze
+from ._tensor import Tensor, wrap_dim
+
+_BY_DIMS = {(2, 2): OPS["mm"], (2, 1): OPS["mv"], (1, 1): OPS["dot"]}
+_ndim = lib.ag_tensor_ndim
+
+
+def matmul_at(f, a, b):
+    try:
+        ah, bh = a._h, b._h
+    except AttributeError:
+        raise not_a_tensor("matmul", "other", 2, b if isinstance(a, Tensor) else a) from None
+    m, n = _ndim(ah), _ndim(bh)
+    op = _BY_DIMS.get((m, n))
+    if op is not None:
+        code, lasti = (id(f.f_code), f.f_lasti) if _ffi.tracking else (0, 0)
+        h = call2(op, ah, bh, code, lasti)
+        if not h:
+            learn(f)
+            h = call2(op, ah, bh, code, lasti)
+            if not h:
+                fail()
+        return wrap(h)
+    if not m or not n:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {m}D and {n}D")
+    if m == 1 and n == 2:
+        return apply(f, "squeeze", (apply(f, "mm", (apply(f, "unsqueeze", (a,), (0,)), b)),), (0,))
+    if n <= 2:  # the batch dims of a fold into its rows
+        s = tuple(a.shape)
+        rows = reshape_at(f, a, (_math.prod(s[:-1]), s[-1]))
+        if n == 1:
+            return apply(f, "view", (apply(f, "mv", (rows, b)),), s[:-1])
+        return apply(f, "view", (apply(f, "mm", (rows, b)),), (*s[:-1], b.shape[1]))
+    x = apply(f, "unsqueeze", (a,), (0,)) if m == 1 else a
+    y = apply(f, "unsqueeze", (b,), (n,)) if n == 1 else b
+    xs, ys = tuple(x.shape), tuple(y.shape)
+    if xs[-1] != ys[-2]:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{_math.prod(xs[:-2])}, {xs[-1]}] but got: "
+                           f"[{_math.prod(ys[:-2])}, {ys[-2]}]." if m > 2 else
+                           f"mat1 and mat2 shapes cannot be multiplied ({xs[-2]}x{xs[-1]} and {ys[-2]}x{ys[-1]})")
+    try:
+        batch = broadcast_shapes(xs[:-2], ys[:-2])
+    except RuntimeError:
+        lead = max(len(xs), len(ys)) - 2
+        p, q = [(1,) * (lead - len(s) + 2) + s[:-2] for s in (xs, ys)]
+        k = next(k for k in range(lead - 1, -1, -1) if p[k] != q[k] and 1 not in (p[k], q[k]))
+        raise RuntimeError(f"The size of tensor a ({p[k]}) must match the size of tensor b ({q[k]}) at non-singleton dimension {k}") from None
+    count = _math.prod(batch)
+    if xs[:-2] != batch:
+        x = expand_at(f, x, (*batch, *xs[-2:]))
+    if ys[:-2] != batch:
+        y = expand_at(f, y, (*batch, *ys[-2:]))
+    if len(batch) != 1:
+        x = reshape_at(f, x, (count, *xs[-2:]))
+        y = reshape_at(f, y, (count, *ys[-2:]))
+    r = apply(f, "bmm", (x, y))
+    shape = (*batch, *xs[-2:-1], *ys[-1:])
+    if m == 1:
+        shape = (*shape[:-2], shape[-1])
+    if n == 1:
+        shape = shape[:-1]
+    return r if len(shape) == 3 and len(batch) == 1 else apply(f, "view", (r,), shape)
+
+
+def matmul(input, other):
+    """Matrix product: vectors, matrices, and batches of them broadcast over the leading dims."""
+    return matmul_at(_getframe(1), input, other)
+
+
+def __matmul__(self, other):
+    if not isinstance(other, Tensor):
+        return NotImplemented
+    return matmul_at(_getframe(1), self, other)
+
+
+def mm(input, mat2):
+    """(n, m) times (m, p)."""
+    for name, x in (("self", input), ("mat2", mat2)):
+        if x.dim() != 2:
+            raise RuntimeError(f"{name} must be a matrix")
+    return matmul_at(_getframe(1), input, mat2)
+
+
+def mv(input, vec):
+    """(n, m) times (m,)."""
+    if input.dim() != 2 or vec.dim() != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.dim()}, {vec.dim()}")
+    return matmul_at(_getframe(1), input, vec)
+
+
+def dot(input, tensor):
+    """Inner product of two vectors of the same length."""
+    if input.dim() != 1 or tensor.dim() != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.dim()}D and {tensor.dim()}D tensors")
+    return matmul_at(_getframe(1), input, tensor)
+
+
+vdot = dot
+
+
+def bmm(input, mat2):
+    """(b, n, m) times (b, m, p)."""
+    for name, x in (("batch1", input), ("batch2", mat2)):
+        if x.dim() != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    return apply(_getframe(1), "bmm", (input, mat2))
+
+
+def addmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """beta * input + alpha * (mat1 @ mat2)."""
+    f = _getframe(1)
+    if beta == 1 and alpha == 1:
+        return apply(f, "addmm", (input, mat1, mat2))
+    push_site()
+    return input * beta + mm(mat1, mat2) * alpha if beta else mm(mat1, mat2) * alpha
+
+
+def addmv(input, mat, vec, *, beta=1, alpha=1):
+    push_site()
+    return input * beta + mv(mat, vec) * alpha if beta else mv(mat, vec) * alpha
+
+
+def addbmm(input, batch1, batch2, *, beta=1, alpha=1):
+    push_site()
+    r = bmm(batch1, batch2).sum(0) * alpha
+    return input * beta + r if beta else r
+
+
+def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
+    push_site()
+    r = bmm(batch1, batch2) * alpha
+    return input * beta + r if beta else r
+
+
+def addr(input, vec1, vec2, *, beta=1, alpha=1):
+    push_site()
+    r = outer(vec1, vec2) * alpha
+    return input * beta + r if beta else r
+
+
+def outer(input, vec2):
+    """input[:, None] * vec2."""
+    if input.dim() != 1 or vec2.dim() != 1:
+        raise RuntimeError(f"outer: Expected 1-D argument {'self' if input.dim() != 1 else 'vec2'}, but got "
+                           f"{input.dim() if input.dim() != 1 else vec2.dim()}-D")
+    f = _getframe(1)
+    return apply(f, "mul", (apply(f, "unsqueeze", (input,), (1,)), vec2))
+
+
+ger = outer
+
+
+def inner(input, other):
+    push_site()
+    if not input.dim() or not other.dim():
+        return input * other
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def tensordot(a, b, dims=2):
+    """Sum over pairs of dims: the last n of a with the first n of b, or ([of a], [of b])."""
+    push_site()
+    if isinstance(dims, int):
+        da, db = list(range(a.dim() - dims, a.dim())), list(range(dims))
+    else:
+        da, db = [[x] if isinstance(x, int) else list(x) for x in dims]
+    da, db = [wrap_dim(d, a.dim()) for d in da], [wrap_dim(d, b.dim()) for d in db]
+    for x, y in zip(da, db):
+        if a.shape[x] != b.shape[y]:
+            raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[x]} in dim {x} and second has size "
+                               f"{b.shape[y]} in dim {y}")
+    fa, fb = [d for d in range(a.dim()) if d not in da], [d for d in range(b.dim()) if d not in db]
+    n = _math.prod([a.shape[d] for d in da])
+    sa, sb = [a.shape[d] for d in fa], [b.shape[d] for d in fb]
+    x = a.permute(fa + da).reshape(_math.prod(sa), n)
+    y = b.permute(db + fb).reshape(n, _math.prod(sb))
+    return (x @ y).reshape((*sa, *sb))
+
+
+def kron(input, other):
+    """Kronecker product."""
+    push_site()
+    n = max(input.dim(), other.dim())
+    a = input.reshape((1,) * (n - input.dim()) + tuple(input.shape))
+    b = other.reshape((1,) * (n - other.dim()) + tuple(other.shape))
+    sa = [m for k in a.shape for m in (k, 1)]
+    sb = [m for k in b.shape for m in (1, k)]
+    return (a.reshape(sa) * b.reshape(sb)).reshape([x * y for x, y in zip(a.shape, b.shape)])
+
+
+def chain_matmul(*matrices):
+    push_site()
+    r = matrices[0]
+    for m in matrices[1:]:
+        r = r @ m
+    return r
+
+
+def _einsum_terms(equation, operands):
+    equation = equation.replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise RuntimeError("einsum(): more operands were provided than specified in the equation" if len(terms) < len(operands) else
+                           "einsum(): fewer operands were provided than specified in the equation")
+    spare = [chr(c) for c in range(ord("\u0391"), ord("\u0391") + 24)]
+    widest = 0
+    for k, (term, x) in enumerate(zip(terms, operands)):
+        if "..." in term:
+            n = x.dim() - len(term) + 3
+            widest = max(widest, n)
+            terms[k] = term.replace("...", "".join(spare[24 - n:]) if n else "")
+        elif len(term) != x.dim():
+            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(term)}) does not match the number of dimensions "
+                               f"({x.dim()}) for operand {k} and no ellipsis was given")
+    dots = "".join(spare[24 - widest:]) if widest else ""
+    if not arrow:
+        letters = [c for c in "".join(terms) if c not in dots]
+        right = dots + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    else:
+        right = right.replace("...", dots)
+    return terms, right
+
+
+def einsum(equation, *operands):
+    """Sum of products by Einstein's convention: einsum("bij,bjk->bik", x, y); "..." stands for any dims.
+
+    Operands are contracted from left to right, each pair as one batched matrix product.
+    """
+    push_site()
+    if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
+        operands = tuple(operands[0])
+    terms, out = _einsum_terms(equation, operands)
+    ops = []
+    for term, x in zip(terms, operands):
+        while len(set(term)) < len(term):  # a letter twice in one operand: its diagonal
+            c = next(c for c in term if term.count(c) > 1)
+            i = term.index(c)
+            j = term.index(c, i + 1)
+            x = x.diagonal(0, i, j)
+            term = term[:i] + term[i + 1:j] + term[j + 1:] + c
+        ops.append((term, x))
+    sizes = {}
+    for term, x in ops:
+        for c, n in zip(term, x.shape):
+            if sizes.get(c, 1) not in (1, n) and n != 1:
+                raise RuntimeError(f"einsum(): subscript {c} has size {n} for operand which does not broadcast with previously seen "
+                                   f"size {sizes[c]}")
+            sizes[c] = max(n, sizes.get(c, 1)) if n else 0
+    ta, a = ops[0]
+    for k, (tb, b) in enumerate(ops[1:], 1):
+        later = set(out).union(*[t for t, _ in ops[k + 1:]])
+        ta, a = _contract(ta, a, tb, b, later, sizes)
+    gone = [k for k, c in enumerate(ta) if c not in out]
+    if gone:
+        a = a.sum(gone)
+        ta = "".join(c for c in ta if c in out)
+    for c in out:
+        if c not in ta:
+            raise RuntimeError(f"einsum(): output subscript {c} does not appear in the equation for any input operand")
+    return a.permute([ta.index(c) for c in out]) if ta != out else a
+
+
+def _contract(ta, a, tb, b, later, sizes):
+    """Product of two operands, summed over the letters needed neither by the result nor later."""
+    for c in set(ta) | set(tb):  # sizes of 1 broadcast
+        for t, x, second in ((ta, a, False), (tb, b, True)):
+            if c in t and x.shape[t.index(c)] != sizes[c]:
+                shape = [sizes[c] if k == c else n for k, n in zip(t, x.shape)]
+                if second:
+                    b = x.expand(shape)
+                else:
+                    a = x.expand(shape)
+    alone = [k for k, c in enumerate(ta) if c not in tb and c not in later]
+    if alone:
+        a, ta = a.sum(alone), "".join(c for k, c in enumerate(ta) if k not in alone)
+    alone = [k for k, c in enumerate(tb) if c not in ta and c not in later]
+    if alone:
+        b, tb = b.sum(alone), "".join(c for k, c in enumerate(tb) if k not in alone)
+    batch = [c for c in ta if c in tb and c in later]
+    inner_ = [c for c in ta if c in tb and c not in later]
+    fa, fb = [c for c in ta if c not in tb], [c for c in tb if c not in ta]
+    size = lambda letters: [sizes[c] for c in letters]  # noqa: E731
+    x = a.permute([ta.index(c) for c in batch + fa + inner_]).reshape(_math.prod(size(batch)), _math.prod(size(fa)), _math.prod(size(inner_)))
+    y = b.permute([tb.index(c) for c in batch + inner_ + fb]).reshape(_math.prod(size(batch)), _math.prod(size(inner_)), _math.prod(size(fb)))
+    r = x * y if not inner_ and (not fa or not fb) and 1 in (x.shape[1], y.shape[2]) else bmm(x, y)
+    return "".join(batch + fa + fb), r.reshape(size(batch + fa + fb))
+
+
+def cross(input, other, dim=None):
+    """Vector product along a dim of size 3."""
+    push_site()
+    d = wrap_dim(dim, input.dim()) if dim is not None else next(k for k, n in enumerate(input.shape) if n == 3)
+    a, b = [[x.select(d, k) for k in range(3)] for x in (input, other)]
+    from ._shape import stack
+
+    return stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]], d)
+
+
+def matrix_power(input, n):
+    """n-th power of square matrices, n >= 0."""
+    push_site()
+    if n < 0:
+        raise NotImplementedError("matrix_power: negative exponents need the inverse")
+    from ._create import eye
+
+    r = None
+    n = _operator.index(n)
+    base = input
+    while n:
+        if n & 1:
+            r = base if r is None else r @ base
+        n >>= 1
+        base = base @ base if n else base
+    return eye(input.shape[-1], dtype=input.dtype).expand(input.shape).clone() if r is None else r
+
+
+def vecdot(input, other, dim=-1):
+    push_site()
+    return (input * other).sum(dim)
+
+
+def cdist(x1, x2, p=2.0):
+    """Distances between the rows of x1 and the rows of x2."""
+    from ._reduce import norm
+
+    push_site()
+    return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)

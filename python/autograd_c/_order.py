@@ -1,0 +1,305 @@
+"""Sorting and what rests on it.  The order comes from NumPy; values are then gathered by it, so gradients flow."""
+from sys import _getframe
+
+from ._call import apply
+from ._dtypes import int64
+from ._ffi import push_site
+from ._index import gather
+from ._reduce import cummax_type, cummin_type, kthvalue_type, median_type, mode_type, sort_type, topk_type
+from ._tensor import Tensor, wrap_dim
+
+
+def _tensor(a):
+    import numpy
+
+    from ._create import from_numpy
+
+    return from_numpy(numpy.ascontiguousarray(a, dtype=numpy.int64))
+
+
+def _order(input, dim, descending):
+    """NumPy indices that sort along dim, equal ones in their order, NaN the largest."""
+    import numpy
+
+    a = input.detach().numpy()
+    if not descending:
+        return numpy.argsort(a, axis=dim, kind="stable")
+    # Reversed twice, so that equal elements keep their order.
+    n = a.shape[dim]
+    back = numpy.flip(numpy.argsort(numpy.flip(a, dim), axis=dim, kind="stable"), dim)
+    return n - 1 - back
+
+
+def _indices(input, dim, descending):
+    if not input.dim():
+        wrap_dim(dim, 0)
+        return input.new_zeros((), dtype=int64), 0
+    d = wrap_dim(dim, input.dim())
+    return _tensor(_order(input, d, descending)), d
+
+
+def argsort(input, dim=-1, descending=False, stable=False):
+    """Indices that sort along dim."""
+    return _indices(input, dim, descending)[0]
+
+
+def sort(input, dim=-1, descending=False, stable=False):
+    """(values, indices) sorted along dim."""
+    push_site()
+    i, d = _indices(input, dim, descending)
+    if not input.dim():
+        return sort_type((input.clone(), i))
+    return sort_type((gather(input, d, i), i))
+
+
+def msort(input):
+    push_site()
+    return sort(input, 0)[0]
+
+
+def topk(input, k, dim=-1, largest=True, sorted=True):
+    """(values, indices) of the k largest (or smallest) along dim."""
+    push_site()
+    if not input.dim():
+        return topk_type((input.clone(), input.new_zeros((), dtype=int64)))
+    d = wrap_dim(dim, input.dim())
+    if not 0 <= k <= input.shape[d]:
+        raise RuntimeError("selected index k out of range")
+    i = _tensor(_order(input, d, largest).take(range(k), axis=d))
+    return topk_type((gather(input, d, i), i))
+
+
+def kthvalue(input, k, dim=-1, keepdim=False):
+    """(value, index) of the k-th smallest along dim, k from 1."""
+    push_site()
+    d = wrap_dim(dim, input.dim())
+    if not 1 <= k <= (input.shape[d] if input.dim() else 1):
+        raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(dim))
+    if not input.dim():
+        return kthvalue_type((input.clone(), input.new_zeros((), dtype=int64)))
+    i = _tensor(_order(input, d, False).take([k - 1], axis=d))
+    v = gather(input, d, i)
+    return kthvalue_type((v, i) if keepdim else (v.squeeze(d), i.squeeze(d)))
+
+
+def _median(input, dim, keepdim, skip_nan):
+    import numpy
+
+    d = wrap_dim(dim, input.dim())
+    if not input.dim():
+        return input.clone(), input.new_zeros((), dtype=int64)
+    a = input.detach().numpy()
+    order = numpy.argsort(a, axis=d, kind="stable")
+    nan = numpy.isnan(a).sum(axis=d, keepdims=True) if input.is_floating_point() else 0
+    n = a.shape[d]
+    if skip_nan:
+        place = numpy.maximum(n - nan - 1, 0) // 2
+    else:
+        place = numpy.where(nan > 0, n - nan, (n - 1) // 2)
+    place = numpy.broadcast_to(place, tuple([1 if k == d else m for k, m in enumerate(a.shape)]))
+    i = _tensor(numpy.take_along_axis(order, place, d))
+    v = gather(input, d, i)
+    return (v, i) if keepdim else (v.squeeze(d), i.squeeze(d))
+
+
+def median(input, dim=None, keepdim=False):
+    """The (lower) median of all elements, or (values, indices) along dim."""
+    push_site()
+    if dim is None:
+        return _median(input.reshape(-1), 0, False, False)[0]
+    return median_type(_median(input, dim, keepdim, False))
+
+
+def nanmedian(input, dim=None, keepdim=False):
+    push_site()
+    if dim is None:
+        return _median(input.reshape(-1), 0, False, True)[0]
+    return median_type(_median(input, dim, keepdim, True))
+
+
+def mode(input, dim=-1, keepdim=False):
+    """(values, indices) of the most frequent, smallest element along dim."""
+    import numpy
+
+    push_site()
+    d = wrap_dim(dim, input.dim())
+    a = numpy.moveaxis(input.detach().numpy(), d, -1)
+    at = numpy.zeros(a.shape[:-1], numpy.int64)
+    for place in numpy.ndindex(*a.shape[:-1]):
+        row = a[place]
+        values, counts = numpy.unique(row, return_counts=True)
+        at[place] = numpy.flatnonzero(row == values[counts.argmax()])[-1]
+    i = _tensor(numpy.expand_dims(at, d))
+    v = gather(input, d, i)
+    return mode_type((v, i) if keepdim else (v.squeeze(d), i.squeeze(d)))
+
+
+def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """Quantiles q (a number or a vector) along dim, between neighbours by `interpolation`."""
+    from ._create import tensor
+    from ._shape import stack
+
+    push_site()
+    many = isinstance(q, Tensor) and q.dim() == 1
+    qs = q.tolist() if many else [float(q)]
+    if any(not 0 <= x <= 1 for x in qs):
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    flat = dim is None
+    x = input.reshape(-1) if flat else input
+    d = 0 if flat else wrap_dim(dim, x.dim())
+    x = sort(x, d)[0]
+    n = x.shape[d]
+    parts = []
+    for one in qs:
+        at = one * (n - 1)
+        low = int(at)
+        high = min(low + 1, n - 1)
+        w = at - low
+        w = {"linear": w, "lower": 0.0, "higher": float(w > 0), "midpoint": 0.5 if w else 0.0,
+             "nearest": float(round(at) > low)}[interpolation]
+        a, b = x.narrow(d, low, 1), x.narrow(d, high, 1)
+        r = a + (b - a) * w if w else a
+        if x.is_floating_point():
+            r = r + (x - x).sum(d, True).detach()  # a NaN anywhere makes NaN
+        if not keepdim:
+            r = r.squeeze(d)
+        elif flat:
+            r = r.reshape((1,) * input.dim())
+        parts.append(r)
+    return stack(parts, 0) if many else parts[0]
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """Sorted distinct elements (or slices along dim); optionally where each came from, and how often."""
+    import numpy
+
+    from ._create import tensor
+
+    r = numpy.unique(input.detach().numpy(), return_inverse=return_inverse, return_counts=return_counts, axis=dim)
+    if not return_inverse and not return_counts:
+        return tensor(r)
+    out = [tensor(r[0])]
+    if return_inverse:
+        out.append(tensor(r[1].reshape(input.shape if dim is None else -1)))
+    if return_counts:
+        out.append(tensor(r[-1]))
+    return tuple(out)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """Elements that differ from the one before (of the flattened tensor)."""
+    import numpy
+
+    from ._create import tensor
+
+    a = input.detach().numpy().reshape(-1)
+    new = numpy.concatenate([[True], a[1:] != a[:-1]]) if a.size else numpy.zeros(0, bool)
+    out = [tensor(a[new])]
+    if return_inverse:
+        out.append(tensor((numpy.cumsum(new) - 1).reshape(input.shape)))
+    if return_counts:
+        out.append(tensor(numpy.diff(numpy.append(numpy.flatnonzero(new), a.size))))
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+def searchsorted(sorted_sequence, values, *, right=False, side=None, out_int32=False):
+    """Where values would be inserted to keep the order of the last dim."""
+    import numpy
+
+    from ._create import tensor
+
+    side = side or ("right" if right else "left")
+    s = sorted_sequence.detach().numpy()
+    v = values.detach().numpy() if isinstance(values, Tensor) else numpy.asarray(values)
+    if s.ndim == 1:
+        return tensor(numpy.searchsorted(s, v, side).astype(numpy.int64))
+    out = numpy.empty(v.shape, numpy.int64)
+    for place in numpy.ndindex(*s.shape[:-1]):
+        out[place] = numpy.searchsorted(s[place], v[place], side)
+    return tensor(out)
+
+
+def bucketize(input, boundaries, *, right=False, out_int32=False):
+    return searchsorted(boundaries, input, right=right)
+
+
+def bincount(input, weights=None, minlength=0):
+    import numpy
+
+    from ._create import tensor
+
+    return tensor(numpy.bincount(input.detach().numpy(), None if weights is None else weights.detach().numpy(), minlength))
+
+
+def histc(input, bins=100, min=0, max=0):
+    import numpy
+
+    from ._create import tensor
+
+    a = input.detach().numpy()
+    if min == max:
+        min, max = (float(a.min()), float(a.max())) if a.size else (0.0, 1.0)
+    return tensor(numpy.histogram(a, bins, (min, max))[0]).to(input.dtype)
+
+
+def isin(elements, test_elements):
+    import numpy
+
+    from ._create import tensor
+
+    as_array = lambda x: x.detach().numpy() if isinstance(x, Tensor) else numpy.asarray(x)  # noqa: E731
+    return tensor(numpy.isin(as_array(elements), as_array(test_elements)))
+
+
+def _running(input, dim, sign, type_):
+    """Cumulative maximum (sign 1) or minimum (-1): the later of equal elements is named."""
+    import numpy
+
+    push_site()
+    d = wrap_dim(dim, input.dim())
+    if not input.dim():
+        return type_((input.clone(), input.new_zeros((), dtype=int64)))
+    a = numpy.moveaxis(input.detach().numpy(), d, 0)
+    best = numpy.zeros(a.shape, numpy.int64)
+    top = a[:1].copy()
+    for k in range(1, a.shape[0]):
+        better = (a[k] >= top[0] if sign > 0 else a[k] <= top[0]) | (numpy.isnan(a[k]) if a.dtype.kind == "f" else False)
+        top[0] = numpy.where(better, a[k], top[0])
+        best[k] = numpy.where(better, k, best[k - 1])
+    i = _tensor(numpy.moveaxis(best, 0, d))
+    return type_((gather(input, d, i), i))
+
+
+def cummax(input, dim):
+    """(values, indices) of the largest element so far along dim."""
+    return _running(input, dim, 1, cummax_type)
+
+
+def cummin(input, dim):
+    """(values, indices) of the smallest element so far along dim."""
+    return _running(input, dim, -1, cummin_type)
+
+
+def tril_indices(row, col, offset=0, *, dtype=None, device=None):
+    import numpy
+
+    return _tensor(numpy.stack(numpy.tril_indices(row, offset, col)))
+
+
+def triu_indices(row, col, offset=0, *, dtype=None, device=None):
+    import numpy
+
+    return _tensor(numpy.stack(numpy.triu_indices(row, offset, col)))
+
+
+def combinations(input, r=2, with_replacement=False):
+    import itertools
+
+    from ._create import tensor
+
+    pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = list(pick(range(input.shape[0]), r))
+    at = tensor(rows).long().reshape(len(rows), r)
+    return apply(_getframe(1), "index", (input, at), (0,))
+
+

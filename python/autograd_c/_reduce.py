@@ -1,0 +1,396 @@
+"""Reductions and scans.  dim= and keepdim= may also be spelled axis= and keepdims=."""
+import math as _math
+from sys import _getframe
+
+from ._call import apply, apply_multi, as_number, binary_at, not_a_tensor
+from ._dtypes import as_dtype, get_default_dtype
+from ._elementwise import abs as _abs
+from ._elementwise import cast_at, exp, isfinite, log, sqrt, where
+from ._ffi import OPS, lib, push_site
+from ._tensor import Tensor, wrap_dim
+
+
+class _Pair(tuple):
+    """(values, indices), printed as PyTorch's named tuples."""
+
+    __slots__ = ()
+    _name = "max"
+    values = property(lambda self: self[0])
+    indices = property(lambda self: self[1])
+
+    def __new__(cls, pair):
+        return tuple.__new__(cls, pair)
+
+    def __repr__(self):
+        return f"torch.return_types.{self._name}(\nvalues={self[0]!r},\nindices={self[1]!r})"
+
+    def __reduce__(self):
+        return type(self), (tuple(self),)
+
+
+def pair_type(name):
+    return type(name, (_Pair,), {"__slots__": (), "_name": name, "__module__": __name__})
+
+
+max_type, min_type, sort_type, topk_type, median_type, mode_type, kthvalue_type, cummax_type, cummin_type = map(
+    pair_type, "max min sort topk median mode kthvalue cummax cummin".split())
+
+
+def _dims(t, dim, axis):
+    """Normalised dims; empty: all of them."""
+    if dim is None:
+        dim = axis
+        if dim is None:
+            return ()
+    n = lib.ag_tensor_ndim(t._h)
+    if type(dim) is int:
+        return (wrap_dim(dim, n),) if n else _check0(dim)
+    dims = tuple([wrap_dim(d, n) for d in dim])
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(f"dim {next(d for d in dims if dims.count(d) > 1)} appears multiple times in the list of dims")
+    return dims if n else ()
+
+
+def _check0(dim):
+    wrap_dim(dim, 0)
+    return ()
+
+
+def _ints(t, dim, keepdim, axis, keepdims):
+    return (int(keepdim if keepdims is None else keepdims), *_dims(t, dim, axis))
+
+
+def _typed(f, t, dtype):
+    return t if dtype is None else cast_at(f, t, as_dtype(dtype))
+
+
+def sum(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
+    """Sum over all elements or over dim (a number or several).  Integers and bools add up in int64."""
+    f = _getframe(1)
+    if not isinstance(input, Tensor):
+        raise not_a_tensor("sum", "input", 1, input)
+    if dtype is not None:
+        input = _typed(f, input, dtype)
+    if dim is None and axis is None:
+        return apply(f, "sum", (input,), (1,) if keepdim or keepdims else ())
+    return apply(f, "sum", (input,), _ints(input, dim, keepdim, axis, keepdims))
+
+
+def mean(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
+    """Mean over all elements or over dim; floating point only."""
+    f = _getframe(1)
+    if dtype is not None:
+        input = _typed(f, input, dtype)
+    if lib.ag_tensor_dtype(input._h) < lib.AG_FLOAT32:
+        kind = {"int64": "Long", "int32": "Int", "uint8": "Byte", "bool": "Bool"}[input.dtype.name]
+        raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+                           f"Got: {kind}")
+    if dim is None and axis is None:
+        return apply(f, "mean", (input,), (1,) if keepdim or keepdims else ())
+    return apply(f, "mean", (input,), _ints(input, dim, keepdim, axis, keepdims))
+
+
+def prod(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
+    """Product over all elements or over dim."""
+    f = _getframe(1)
+    return apply(f, "prod", (_typed(f, input, dtype),), _ints(input, dim, keepdim, axis, keepdims))
+
+
+def nansum(input, dim=None, keepdim=False, *, dtype=None):
+    push_site()
+    return sum(where(input != input, 0, input), dim, keepdim, dtype=dtype)
+
+
+def nanmean(input, dim=None, keepdim=False, *, dtype=None):
+    push_site()
+    ok = input == input
+    return sum(where(ok, input, 0), dim, keepdim, dtype=dtype) / sum(ok, dim, keepdim)
+
+
+def _nonempty(name, t, dims):
+    if not lib.ag_tensor_numel(t._h):
+        s = t.shape
+        if not dims or 0 in [s[d] for d in dims]:
+            if not dims:
+                raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                                   "Specify the reduction dim with the 'dim' argument.")
+            raise IndexError(f"{name}(): Expected reduction dim {dims[0]} to have non-zero size.")
+
+
+def _extreme(f, name, t, dim, keepdim, axis, keepdims, type_):
+    if isinstance(dim, Tensor) or (dim is not None and type(dim) is not int and as_number(dim) is None):
+        return binary_at(f, OPS["maximum" if name == "max" else "minimum"], name, t, dim)
+    if dim is None and axis is None:
+        _nonempty(name, t, ())
+        return apply(f, name + "_all", (t,))
+    ints = _ints(t, dim, keepdim, axis, keepdims)
+    _nonempty(name, t, ints[1:])
+    if len(ints) == 1:
+        ints = (ints[0], 0)
+    return type_(apply_multi(f, name + "_dim", (t,), 2, ints))
+
+
+def max(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None):
+    """max(x): the largest element.  max(x, dim): (values, indices) along dim.  max(x, y): elementwise."""
+    return _extreme(_getframe(1), "max", input, dim if other is None else other, keepdim, axis, keepdims, max_type)
+
+
+def min(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None):
+    """min(x): the smallest element.  min(x, dim): (values, indices) along dim.  min(x, y): elementwise."""
+    return _extreme(_getframe(1), "min", input, dim if other is None else other, keepdim, axis, keepdims, min_type)
+
+
+def amax(input, dim=(), keepdim=False, *, axis=None, keepdims=None):
+    """Largest value over dim (or all); equal ones share the gradient."""
+    ints = _ints(input, None if dim == () else dim, keepdim, axis, keepdims)
+    _nonempty("amax", input, ints[1:])
+    return apply(_getframe(1), "amax", (input,), ints)
+
+
+def amin(input, dim=(), keepdim=False, *, axis=None, keepdims=None):
+    """Smallest value over dim (or all); equal ones share the gradient."""
+    ints = _ints(input, None if dim == () else dim, keepdim, axis, keepdims)
+    _nonempty("amin", input, ints[1:])
+    return apply(_getframe(1), "amin", (input,), ints)
+
+
+def aminmax(input, *, dim=None, keepdim=False):
+    push_site()
+    return amin(input, () if dim is None else dim, keepdim), amax(input, () if dim is None else dim, keepdim)
+
+
+def argmax(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
+    """Index of the first largest element, in the flattened tensor or along dim."""
+    ints = _ints(input, dim, keepdim, axis, keepdims)
+    _nonempty("argmax", input, ints[1:])
+    return apply(_getframe(1), "argmax", (input,), ints)
+
+
+def argmin(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
+    """Index of the first smallest element, in the flattened tensor or along dim."""
+    ints = _ints(input, dim, keepdim, axis, keepdims)
+    _nonempty("argmin", input, ints[1:])
+    return apply(_getframe(1), "argmin", (input,), ints)
+
+
+def any(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
+    """Whether some element (along dim) is not zero."""
+    return apply(_getframe(1), "any", (input,), _ints(input, dim, keepdim, axis, keepdims))
+
+
+def all(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
+    """Whether every element (along dim) is not zero."""
+    return apply(_getframe(1), "all", (input,), _ints(input, dim, keepdim, axis, keepdims))
+
+
+def count_nonzero(input, dim=None):
+    push_site()
+    return sum(input != 0, dim)
+
+
+def _moments(t, dim, keepdim, correction):
+    """(variance, mean) over dims."""
+    if lib.ag_tensor_dtype(t._h) < lib.AG_FLOAT32:
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    dims = _dims(t, dim, None)
+    s = t.shape
+    n = _math.prod([s[d] for d in dims]) if dims else t.numel()
+    m = mean(t, dims or None, True)
+    d = t - m
+    left = n - correction
+    v = sum(d * d, dims or None, keepdim)
+    v = v / float(left) if left > 0 else v * _math.nan if n == 0 or v.numel() == 0 or left == 0 and n == 1 else v / 0.0
+    return v, m, dims
+
+
+def _correction(unbiased, correction):
+    if correction is not None:
+        return correction
+    return 1 if unbiased is None or unbiased else 0
+
+
+def _swap_bool(dim, unbiased):
+    """var(x, False) means unbiased."""
+    return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
+
+
+def var(input, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=None, keepdims=None):
+    """Variance over all elements or over dim; divides by n - correction (default 1)."""
+    push_site()
+    dim, unbiased = _swap_bool(dim if dim is not None else axis, unbiased)
+    return _moments(input, dim, keepdim if keepdims is None else keepdims, _correction(unbiased, correction))[0]
+
+
+def root(v):
+    """sqrt whose derivative at 0 is 0, as PyTorch's std and norm have it."""
+    zero = v == 0
+    return where(zero, v, sqrt(where(zero, 1.0, v)))
+
+
+def std(input, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=None, keepdims=None):
+    """Standard deviation over all elements or over dim; divides by n - correction (default 1)."""
+    push_site()
+    dim, unbiased = _swap_bool(dim if dim is not None else axis, unbiased)
+    return root(_moments(input, dim, keepdim if keepdims is None else keepdims, _correction(unbiased, correction))[0])
+
+
+def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """(variance, mean)."""
+    push_site()
+    dim, unbiased = _swap_bool(dim, unbiased)
+    v = _moments(input, dim, keepdim, _correction(unbiased, correction))[0]
+    return v, mean(input, dim, keepdim)
+
+
+def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """(standard deviation, mean)."""
+    v, m = var_mean(input, dim, unbiased, keepdim, correction=correction)
+    return root(v), m
+
+
+def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
+    """(sum |x|**p) ** (1/p) over all elements or over dim; p may be inf, -inf or 0; "fro" is 2."""
+    push_site()
+    if dtype is not None:
+        input = input.to(dtype)
+    if not input.is_floating_point():
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.name}")
+    if p is None or p == "fro" or p == 2:
+        return root(sum(input * input, dim, keepdim))
+    if p == "nuc":
+        raise NotImplementedError("the nuclear norm needs singular values")
+    p = float(p)
+    a = _abs(input)
+    if p == 1:
+        return sum(a, dim, keepdim)
+    if p == _math.inf:
+        return amax(a, () if dim is None else dim, keepdim)
+    if p == -_math.inf:
+        return amin(a, () if dim is None else dim, keepdim)
+    if p == 0:
+        return sum((input != 0).to(input.dtype), dim, keepdim)
+    s = sum(a**p, dim, keepdim)
+    zero = s == 0
+    return where(zero, s, where(zero, 1.0, s) ** (1 / p))
+
+
+def dist(input, other, p=2):
+    push_site()
+    return norm(input - other, p)
+
+
+def cumsum(input, dim=None, *, dtype=None, axis=None):
+    """Running sum along dim."""
+    f = _getframe(1)
+    t = _typed(f, input, dtype)
+    return apply(f, "cumsum", (t,), (wrap_dim(dim if dim is not None else axis, t.dim()),))
+
+
+def cumprod(input, dim=None, *, dtype=None, axis=None):
+    """Running product along dim."""
+    f = _getframe(1)
+    t = _typed(f, input, dtype)
+    return apply(f, "cumprod", (t,), (wrap_dim(dim if dim is not None else axis, t.dim()),))
+
+
+def logsumexp(input, dim, keepdim=False):
+    """log(sum(exp(x))) over dim, without overflow."""
+    push_site()
+    if not input.is_floating_point():
+        input = input.to(get_default_dtype())
+    m = amax(input.detach(), dim, True)
+    m = where(isfinite(m), m, 0.0)
+    s = log(sum(exp(input - m), dim, True)) + m
+    return s if keepdim else s.squeeze(dim)
+
+
+def logcumsumexp(input, dim):
+    push_site()
+    m = amax(input.detach(), dim, True)
+    m = where(isfinite(m), m, 0.0)
+    return log(cumsum(exp(input - m), dim)) + m
+
+
+def softmax(input, dim=None, *, dtype=None, _stacklevel=3):
+    """exp(x) / sum(exp(x)) along dim."""
+    f = _getframe(1)
+    t = _typed(f, input, dtype)
+    return apply(f, "softmax", (t,), (wrap_dim(_softmax_dim("softmax", dim, t), t.dim()),))
+
+
+def log_softmax(input, dim=None, *, dtype=None, _stacklevel=3):
+    """log of softmax, without overflow."""
+    f = _getframe(1)
+    t = _typed(f, input, dtype)
+    return apply(f, "log_softmax", (t,), (wrap_dim(_softmax_dim("log_softmax", dim, t), t.dim()),))
+
+
+def _softmax_dim(name, dim, t):
+    if dim is not None:
+        return dim
+    import warnings
+
+    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+                  UserWarning, stacklevel=3)
+    return 0 if t.dim() in (0, 1, 3) else 1
+
+
+def diff(input, n=1, dim=-1, prepend=None, append=None):
+    """n-th difference of neighbours along dim."""
+    from ._shape import cat, narrow
+
+    push_site()
+    d = wrap_dim(dim, input.dim())
+    parts = [x for x in (prepend, input, append) if x is not None]
+    x = cat(parts, d) if len(parts) > 1 else input
+    for _ in range(n):
+        m = x.shape[d]
+        if m == 0:
+            break
+        a, b = narrow(x, d, 1, m - 1), narrow(x, d, 0, m - 1)
+        x = a != b if x.dtype.name == "bool" else a - b
+    return x
+
+
+def trace(input):
+    """Sum of a matrix's diagonal."""
+    push_site()
+    if input.dim() != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
+    return sum(input.diagonal())
+
+
+def cov(input, *, correction=1):
+    """Covariance matrix of variables in rows and observations in columns."""
+    push_site()
+    x = input.reshape(1, -1) if input.dim() < 2 else input
+    x = x - mean(x, 1, True)
+    c = (x @ x.T) / (x.shape[1] - correction)
+    return c.squeeze() if input.dim() < 2 else c
+
+
+def corrcoef(input):
+    push_site()
+    c = cov(input)
+    if input.dim() < 2:
+        return c / c
+    s = sqrt(c.diagonal())
+    return c / s.unsqueeze(1) / s.unsqueeze(0)
+
+
+def trapezoid(y, x=None, *, dx=1.0, dim=-1):
+    from ._shape import narrow
+
+    push_site()
+    d = wrap_dim(dim, y.dim())
+    n = y.shape[d]
+    mid = (narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) / 2
+    if x is None:
+        return sum(mid * dx, d)
+    step = diff(x) if x.dim() == 1 else diff(x, dim=dim)
+    if x.dim() == 1 and y.dim() > 1:
+        step = step.reshape(*([1] * d), -1, *([1] * (y.dim() - d - 1)))
+    return sum(mid * step, d)
+
+
+trapz = trapezoid

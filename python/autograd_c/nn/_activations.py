@@ -1,0 +1,211 @@
+"""Activation functions.  Each takes a tensor of any shape and returns one of the same shape, unless said."""
+import math as _math
+from sys import _getframe
+
+from .._call import apply, apply_inplace
+from .._elementwise import copy_at
+from .._ffi import push_site
+from .._reduce import log_softmax, softmax  # noqa: F401  (part of the surface)
+from .._tensor import wrap_dim
+
+_inf = _math.inf
+
+
+def _one(f, name, input, inplace, floats=()):
+    if inplace:
+        if floats:
+            return copy_at(f, input, apply(f, name, (input,), (), floats))
+        return apply_inplace(f, name, (input,))
+    return apply(f, name, (input,), (), floats)
+
+
+def relu(input, inplace=False):
+    """max(x, 0)."""
+    return _one(_getframe(1), "relu", input, inplace)
+
+
+def relu_(input):
+    return _one(_getframe(1), "relu", input, True)
+
+
+def sigmoid(input):
+    """1 / (1 + exp(-x))."""
+    return apply(_getframe(1), "sigmoid", (input,))
+
+
+def tanh(input):
+    return apply(_getframe(1), "tanh", (input,))
+
+
+def silu(input, inplace=False):
+    """x sigmoid(x)."""
+    f = _getframe(1)
+    r = apply(f, "silu", (input,))
+    return copy_at(f, input, r) if inplace else r
+
+
+def gelu(input, approximate="none"):
+    """x Phi(x), Phi the normal distribution function; approximate "tanh": its usual approximation.
+
+    Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"approximate argument must be either none or tanh.")
+    return apply(_getframe(1), "gelu" if approximate == "none" else "gelu_tanh", (input,))
+
+
+def leaky_relu(input, negative_slope=0.01, inplace=False):
+    """x where x > 0, else negative_slope x."""
+    return _one(_getframe(1), "leaky_relu", input, inplace, (float(negative_slope),))
+
+
+def elu(input, alpha=1.0, inplace=False):
+    """x where x > 0, else alpha (exp(x) - 1)."""
+    return _one(_getframe(1), "elu", input, inplace, (float(alpha),))
+
+
+def softplus(input, beta=1.0, threshold=20.0):
+    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
+    return apply(_getframe(1), "softplus", (input,), (), (float(beta), float(threshold)))
+
+
+def logsigmoid(input):
+    """log(sigmoid(x)), without overflow."""
+    f = _getframe(1)
+    # Past 40, log1p(exp(x)) and x are the same number in both types.
+    return apply(f, "neg", (apply(f, "softplus", (apply(f, "neg", (input,)),), (), (1.0, 40.0)),))
+
+
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    """x limited to [min_val, max_val]; no gradient outside."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return _one(_getframe(1), "clamp", input, inplace, (float(min_val), float(max_val)))
+
+
+def relu6(input, inplace=False):
+    """min(max(x, 0), 6)."""
+    return _one(_getframe(1), "clamp", input, inplace, (0.0, 6.0))
+
+
+def hardsigmoid(input, inplace=False):
+    """min(max(x + 3, 0), 6) / 6."""
+    push_site()
+    r = (input + 3.0).clamp(0.0, 6.0) / 6.0
+    return input.copy_(r) if inplace else r
+
+
+def hardswish(input, inplace=False):
+    """x hardsigmoid(x)."""
+    push_site()
+    r = input * (input + 3.0).clamp(0.0, 6.0) / 6.0
+    return input.copy_(r) if inplace else r
+
+
+def softsign(input):
+    """x / (1 + |x|)."""
+    push_site()
+    return input / (input.abs() + 1.0)
+
+
+def tanhshrink(input):
+    """x - tanh(x)."""
+    push_site()
+    return input - input.tanh()
+
+
+def hardshrink(input, lambd=0.5):
+    """x where |x| > lambd, else 0."""
+    push_site()
+    return input.masked_fill(input.detach().abs() <= lambd, 0.0)
+
+
+def softshrink(input, lambd=0.5):
+    """x moved towards 0 by lambd, 0 where |x| <= lambd."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    push_site()
+    return input - input.clamp(-lambd, lambd)
+
+
+def threshold(input, threshold, value, inplace=False):
+    """x where x > threshold, else value."""
+    push_site()
+    r = input.masked_fill((input.detach() > threshold).logical_not(), value)
+    return input.copy_(r) if inplace else r
+
+
+def selu(input, inplace=False):
+    """Scaled elu whose fixed point is mean 0, variance 1.  Source: Klambauer et al., 2017."""
+    push_site()
+    r = apply(_getframe(0), "elu", (input,), (), (1.6732632423543772848170429916717,)) * 1.0507009873554804934193349852946
+    return input.copy_(r) if inplace else r
+
+
+def celu(input, alpha=1.0, inplace=False):
+    """x where x > 0, else alpha (exp(x / alpha) - 1)."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    push_site()
+    r = apply(_getframe(0), "elu", (input / alpha,), (), (1.0,)) * alpha
+    return input.copy_(r) if inplace else r
+
+
+def mish(input, inplace=False):
+    """x tanh(softplus(x)).  Source: Misra, 2019."""
+    push_site()
+    r = input * apply(_getframe(0), "softplus", (input,), (), (1.0, 40.0)).tanh()
+    return input.copy_(r) if inplace else r
+
+
+def prelu(input, weight):
+    """x where x > 0, else weight x; weight has one number or one for each channel (dim 1)."""
+    push_site()
+    if weight.numel() > 1 and input.dim() > 1:
+        if input.shape[1] != weight.numel():
+            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and "
+                               f"channel size = {input.shape[1]}.")
+        weight = weight.view(-1, *[1] * (input.dim() - 2))
+    return input.relu() - weight * (-input).relu()
+
+
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
+    """leaky_relu with a slope drawn from [lower, upper] for each element in training, their mean otherwise."""
+    push_site()
+    if training:
+        slope = input.detach().new_empty(input.shape).uniform_(lower, upper)
+        r = input * slope.masked_fill(input.detach() > 0, 1.0)
+    else:
+        r = apply(_getframe(0), "leaky_relu", (input,), (), ((lower + upper) / 2,))
+    return input.copy_(r) if inplace else r
+
+
+def glu(input, dim=-1):
+    """First half along dim times the sigmoid of the second half."""
+    d = wrap_dim(dim, input.dim())
+    n = input.shape[d]
+    if n % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {d} is size {n}")
+    push_site()
+    return input.narrow(d, 0, n // 2) * input.narrow(d, n // 2, n // 2).sigmoid()
+
+
+def softmin(input, dim=None, dtype=None):
+    """softmax(-x)."""
+    push_site()
+    return softmax(-input, dim, dtype=dtype)
+
+
+def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, dim=-1):
+    """A sample of the relaxed categorical distribution; hard: one-hot in value, relaxed in gradient.
+
+    Source: Jang et al., Categorical Reparameterization with Gumbel-Softmax, 2017.
+    """
+    push_site()
+    noise = -logits.detach().new_empty(logits.shape).exponential_().log()
+    y = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return y
+    index = y.detach().argmax(dim, keepdim=True)
+    one = y.detach().new_zeros(y.shape).scatter_(dim, index, 1.0)
+    return one - y.detach() + y
