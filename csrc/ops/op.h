@@ -78,6 +78,8 @@ struct ag_row {
 
 extern ag_row ag__rows[AG_OP_COUNT];
 void ag__ops_init(void); /* idempotent, thread-safe */
+/* Which operands a call writes when it runs in place: bit k for in[k] (optimizers, generators: more than in[0]). */
+uint32_t ag__row_writes(const ag_row *row, int n_in);
 static inline bool ag__row_elementwise(const ag_row *r) { return r->kind != AG_KIND_FN; }
 
 /* The functions the FN rows demand. */
