@@ -187,8 +187,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     if input.shape != target.shape:
         raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please "
                          "ensure they have the same size.")
-    # Where the logarithm is cut the gradient would be 0 * inf; the cut input keeps it finite.
-    tiny = 1e-43 if input.dtype.itemsize == 4 else 1e-300
+    # Where the logarithm is cut the gradient would be 0 * inf; the smallest number instead of 0 keeps it 0.
+    tiny = 1.401298464324817e-45 if input.dtype.itemsize == 4 else 5e-324
     log_x = input.clamp(min=tiny).log().clamp(min=-100.0)
     log_1 = (1.0 - input).clamp(min=tiny).log().clamp(min=-100.0)
     loss = (target - 1.0) * log_1 - target * log_x
@@ -251,7 +251,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             var = var.unsqueeze(-1)
         elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1):
             raise ValueError("var is of incorrect size")
-    if bool((var.detach() < 0).any()):
+    if not lib.ag_tracing() and bool((var.detach() < 0).any()):
         raise ValueError("var has negative entry/entries")
     var = var + (var.detach().clamp(min=eps) - var.detach())  # the floor takes no part in the gradient
     loss = 0.5 * (var.log() + (input - target).square() / var)

@@ -1,0 +1,444 @@
+"""Convolutions, pooling and padding: inputs are (N, C, spatial dims) or without N."""
+import math as _math
+from sys import _getframe
+
+from .._call import apply, apply_multi
+from .._ffi import push_site
+from .._shape import cat
+
+
+def tuple_of(n, x, name="argument"):
+    """x as n ints: one number stands for all."""
+    if isinstance(x, (tuple, list)):
+        if len(x) == 1:
+            return (int(x[0]),) * n
+        if len(x) != n:
+            raise RuntimeError(f"expected {name} to be a single integer value or a list of {n} values to match the convolution "
+                               f"dimensions, but got {name}={list(x)}")
+        return tuple(map(int, x))
+    return (int(x),) * n
+
+
+def same_padding(kernel, dilation):
+    """(left, right) for each dim such that a convolution of stride 1 keeps the sizes."""
+    total = [d * (k - 1) for k, d in zip(kernel, dilation)]
+    return [(t // 2, t - t // 2) for t in total]
+
+
+def _conv(f, nd, input, weight, bias, stride, padding, dilation, groups):
+    stride, dilation = tuple_of(nd, stride, "stride"), tuple_of(nd, dilation, "dilation")
+    if isinstance(padding, str):
+        if padding == "valid":
+            padding = (0,) * nd
+        elif padding == "same":
+            if any(s != 1 for s in stride):
+                raise RuntimeError("padding='same' is not supported for strided convolutions")
+            sides = same_padding(tuple(weight.shape[2:]), dilation)
+            padding = tuple([a for a, _ in sides])
+            if any(a != b for a, b in sides):  # one more behind, as PyTorch
+                extra = [0, 0] * (input.dim() - nd) + [v for a, b in sides for v in (0, b - a)]
+                input = apply(f, "pad", (input,), extra, (0.0,))
+        else:
+            raise RuntimeError(f"Invalid padding string: '{padding}'")
+    else:
+        padding = tuple_of(nd, padding, "padding")
+    single = input.dim() == nd + 1
+    if single:
+        input = apply(f, "unsqueeze", (input,), (0,))
+    r = apply(f, "convolution", (input, weight) if bias is None else (input, weight, bias),
+              (nd, *stride, *padding, *dilation, groups))
+    return apply(f, "squeeze", (r,), (0,)) if single else r
+
+
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """Cross-correlation over one dim.
+
+    input (N, C, L), weight (O, C / groups, K), bias (O) -> (N, O, (L + 2 padding - dilation (K - 1) - 1) // stride + 1).
+    padding: a number or "same", "valid".
+    """
+    return _conv(_getframe(1), 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """Cross-correlation over two dims: input (N, C, H, W), weight (O, C / groups, KH, KW); see conv1d."""
+    return _conv(_getframe(1), 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """Cross-correlation over three dims; see conv1d."""
+    return _conv(_getframe(1), 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def _conv_transpose(f, nd, input, weight, bias, stride, padding, output_padding, groups, dilation):
+    """The gradient of a convolution in its input, read as a function of its own."""
+    stride, dilation = tuple_of(nd, stride, "stride"), tuple_of(nd, dilation, "dilation")
+    padding, extra = tuple_of(nd, padding, "padding"), tuple_of(nd, output_padding, "output_padding")
+    for e, s, d in zip(extra, stride, dilation):
+        if e >= s and e >= d:
+            raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got output_padding: {list(extra)} "
+                               f"stride: {list(stride)} dilation: {list(dilation)}")
+    single = input.dim() == nd + 1
+    if single:
+        input = apply(f, "unsqueeze", (input,), (0,))
+    s, k = tuple(input.shape), tuple(weight.shape)
+    if len(s) != nd + 2 or s[1] != k[0]:
+        raise RuntimeError(f"Given transposed=1, weight of size {list(k)}, expected input{list(s)} to have {k[0]} channels, but got "
+                           f"{s[1]} channels instead")
+    size = [(n - 1) * st - 2 * p + d * (kk - 1) + e + 1
+            for n, st, p, d, kk, e in zip(s[2:], stride, padding, dilation, k[2:], extra)]
+    r = apply(f, "conv_grad_input", (input, weight),
+              (nd, *stride, *padding, *dilation, groups, s[0], k[1] * groups, *size))
+    if bias is not None:
+        r = apply(f, "add", (r, apply(f, "view", (bias,), (-1, *[1] * nd))))
+    return apply(f, "squeeze", (r,), (0,)) if single else r
+
+
+def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """Transposed convolution over one dim: input (N, C, L), weight (C, O / groups, K)."""
+    return _conv_transpose(_getframe(1), 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """Transposed convolution over two dims: input (N, C, H, W), weight (C, O / groups, KH, KW)."""
+    return _conv_transpose(_getframe(1), 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """Transposed convolution over three dims."""
+    return _conv_transpose(_getframe(1), 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+# ---- pooling -------------------------------------------------------------------------------------------
+
+
+def _max_pool(f, nd, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
+    k = tuple_of(nd, kernel_size, "kernel_size")
+    s = k if stride is None or stride == [] else tuple_of(nd, stride, "stride")
+    ints = (nd, *k, *s, *tuple_of(nd, padding, "padding"), *tuple_of(nd, dilation, "dilation"), int(bool(ceil_mode)))
+    r = apply_multi(f, "max_pool", (input,), 2, ints)
+    return r if return_indices else r[0]
+
+
+def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """Maximum of each window; stride None: the kernel's size.  return_indices: also the positions in the plane."""
+    return _max_pool(_getframe(1), 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """Maximum of each window of (N, C, H, W); stride None: the kernel's size."""
+    return _max_pool(_getframe(1), 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """Maximum of each window of (N, C, D, H, W)."""
+    return _max_pool(_getframe(1), 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def _pool_places(n, k, s, p, ceil_mode):
+    """Number of windows along a dim."""
+    places = (n + 2 * p - k + (s - 1 if ceil_mode else 0)) // s + 1
+    if ceil_mode and (places - 1) * s >= n + p:  # the last window must start inside
+        places -= 1
+    return places
+
+
+def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
+    """Mean of each window, as a sum over an overlapping view."""
+    f = _getframe(0)
+    k = tuple_of(nd, kernel_size, "kernel_size")
+    s = k if stride is None or stride == [] else tuple_of(nd, stride, "stride")
+    p = tuple_of(nd, padding, "padding")
+    for a, b in zip(p, k):
+        if 2 * a > b:
+            raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={a}, kernel_size={b} and dilation=1")
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    if input.dim() not in (nd + 1, nd + 2):
+        raise RuntimeError(f"avg_pool{nd}d: Expected {nd + 1}D or {nd + 2}D input, but got {list(input.shape)}")
+    lead, size = tuple(input.shape[:-nd]), tuple(input.shape[-nd:])
+    places = [_pool_places(n, kk, st, pp, ceil_mode) for n, kk, st, pp in zip(size, k, s, p)]
+    if min(places) < 1:
+        raise RuntimeError(f"Given input size: ({'x'.join(map(str, size))}). Calculated output size: ({'x'.join(map(str, places))}). "
+                           "Output size is too small")
+    # Zeros in front, and behind as far as the last window reaches.
+    behind = [max((o - 1) * st + kk - n - pp, 0) for o, st, kk, n, pp in zip(places, s, k, size, p)]
+    x = input
+    if any(p) or any(behind):
+        x = apply(f, "pad", (x,), [0, 0] * len(lead) + [v for pair in zip(p, behind) for v in pair], (0.0,))
+    x = x.contiguous()
+    strides = x.stride()
+    inner = strides[-nd:]
+    shape = (*lead, *places, *k)
+    steps = (*strides[:-nd], *[a * b for a, b in zip(inner, s)], *inner)
+    windows = apply(f, "as_strided", (x,), (len(shape), *shape, *steps, 0))
+    last = tuple(range(len(shape) - nd, len(shape)))
+    if divisor_override is not None:
+        return windows.sum(last) / float(divisor_override)
+    if not any(p) and not any(behind):
+        return windows.mean(last)
+    counts = input.new_ones(())
+    for d, (n, kk, st, pp, o) in enumerate(zip(size, k, s, p, places)):
+        row = []
+        for i in range(o):
+            start = i * st - pp
+            end = min(start + kk, n + pp)
+            row.append(float(end - start if count_include_pad else min(end, n) - max(start, 0)))
+        counts = counts * input.new_tensor(row).view(*[1] * d, o, *[1] * (nd - d - 1))
+    return windows.sum(last) / counts
+
+
+def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+    """Mean of each window; padding counts unless count_include_pad is False."""
+    push_site()
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+    """Mean of each window of (N, C, H, W); divisor_override: sum over that number instead."""
+    push_site()
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+    """Mean of each window of (N, C, D, H, W)."""
+    push_site()
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """(sum of |x|^p)^(1/p) of each window."""
+    push_site()
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    push_site()
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def _lp_pool(nd, input, p, kernel_size, stride, ceil_mode):
+    total = _avg_pool(nd, input**p, kernel_size, stride, 0, ceil_mode, True)
+    return (total.sign() * total.abs().relu() * _math.prod(tuple_of(nd, kernel_size))) ** (1.0 / p)
+
+
+def _adaptive_sizes(nd, input, output_size):
+    out = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * nd
+    if len(out) != nd:
+        raise RuntimeError(f"adaptive_avg_pool{nd}d: output_size must be {nd}")
+    return [n if o is None else int(o) for o, n in zip(out, input.shape[-nd:])]
+
+
+def _bins(n, o):
+    """Start and end of each of o windows over n places, as PyTorch lays them."""
+    return [(i * n // o, -(-(i + 1) * n // o)) for i in range(o)]
+
+
+def _adaptive_avg_pool(nd, input, output_size):
+    out = _adaptive_sizes(nd, input, output_size)
+    size = tuple(input.shape[-nd:])
+    if all(o == 1 for o in out):
+        return input.mean(tuple(range(-nd, 0)), keepdim=True)
+    if all(o and n % o == 0 for n, o in zip(size, out)):
+        return _avg_pool(nd, input, [n // o for n, o in zip(size, out)], None, 0, False, True)
+    # One dim after the other, each by a product with the matrix of its windows.
+    x = input
+    for d, (n, o) in enumerate(zip(size, out)):
+        rows = [[1.0 / (b - a) if a <= k < b else 0.0 for k in range(n)] for a, b in _bins(n, o)]
+        m = input.new_tensor(rows).view(o, n)
+        x = (x.transpose(-1, d - nd) @ m.t()).transpose(-1, d - nd)
+    return x
+
+
+def adaptive_avg_pool1d(input, output_size):
+    """Mean over output_size windows that cover the dim evenly."""
+    push_site()
+    return _adaptive_avg_pool(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input, output_size):
+    push_site()
+    return _adaptive_avg_pool(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input, output_size):
+    push_site()
+    return _adaptive_avg_pool(3, input, output_size)
+
+
+def _adaptive_max_pool(nd, input, output_size, return_indices):
+    out = _adaptive_sizes(nd, input, output_size)
+    size = tuple(input.shape[-nd:])
+    if all(o and n % o == 0 for n, o in zip(size, out)):
+        k = [n // o for n, o in zip(size, out)]
+        return _max_pool(_getframe(0), nd, input, k, None, 0, 1, False, return_indices)
+    if return_indices:
+        raise NotImplementedError("adaptive_max_pool: return_indices needs sizes that output_size divides")
+    x = input
+    for d, (n, o) in enumerate(zip(size, out)):
+        x = cat([x.narrow(d - nd, a, b - a).amax(d - nd, keepdim=True) for a, b in _bins(n, o)], d - nd)
+    return x
+
+
+def adaptive_max_pool1d(input, output_size, return_indices=False):
+    """Maximum over output_size windows that cover the dim evenly."""
+    push_site()
+    return _adaptive_max_pool(1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input, output_size, return_indices=False):
+    push_site()
+    return _adaptive_max_pool(2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input, output_size, return_indices=False):
+    push_site()
+    return _adaptive_max_pool(3, input, output_size, return_indices)
+
+
+# ---- padding, rearranging --------------------------------------------------------------------------------
+
+
+def pad(input, pad, mode="constant", value=None):
+    """Elements before and behind: pad = (before, behind) of the last dim, then of the one before it, ...
+
+    mode: constant (negative numbers cut), reflect, replicate, circular (over the last dims of (N, C, ...)).
+    """
+    f = _getframe(1)
+    n = input.dim()
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(pad) // 2 > n:
+        raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got padding length "
+                           f"{len(pad)} and input of dimension {n}")
+    sides = [(0, 0)] * (n - len(pad) // 2) + [(int(pad[k]), int(pad[k + 1])) for k in range(len(pad) - 2, -1, -2)]
+    if mode == "constant":
+        return apply(f, "pad", (input,), [v for s in sides for v in s], (0.0 if value is None else float(value),))
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if value not in (None, 0):
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    push_site()
+    x = input
+    for d, (a, b) in enumerate(sides):
+        if (a, b) != (0, 0):
+            size = x.shape[d]
+            x = x.index_select(d, _places(mode, size, a, b, d))
+    return x
+
+
+def _places(mode, n, a, b, d):
+    from .._create import tensor
+
+    if mode == "reflect" and (a >= n or b >= n):
+        raise RuntimeError(f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({a}, {b}) "
+                           f"at dimension {d} of input of size {n}")
+    if mode == "circular" and (a > n or b > n):
+        raise RuntimeError("Padding value causes wrapping around more than once.")
+    out = []
+    for k in range(-a, n + b):
+        if mode == "replicate":
+            k = min(max(k, 0), n - 1)
+        elif mode == "circular":
+            k %= n
+        else:
+            k = -k if k < 0 else 2 * (n - 1) - k if k >= n else k
+        out.append(k)
+    return tensor(out)
+
+
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    """Windows of (N, C, H, W) as columns: (N, C KH KW, number of windows)."""
+    push_site()
+    single = input.dim() == 3
+    x = input.unsqueeze(0) if single else input
+    k, dil, p, s = [tuple_of(2, v) for v in (kernel_size, dilation, padding, stride)]
+    if any(p):
+        x = pad(x, (p[1], p[1], p[0], p[0]))
+    x = x.contiguous()
+    n, c, h, w = x.shape
+    out = [(size - d * (kk - 1) - 1) // st + 1 for size, d, kk, st in zip((h, w), dil, k, s)]
+    st = x.stride()
+    shape = (n, c, *k, *out)
+    windows = apply(_getframe(0), "as_strided", (x,),
+                    (6, *shape, st[0], st[1], st[2] * dil[0], st[3] * dil[1], st[2] * s[0], st[3] * s[1], 0))
+    r = windows.reshape(n, c * k[0] * k[1], out[0] * out[1])
+    return r.squeeze(0) if single else r
+
+
+def pixel_shuffle(input, upscale_factor):
+    """(.., C r r, H, W) to (.., C, H r, W r)."""
+    push_site()
+    *lead, c, h, w = input.shape
+    r = upscale_factor
+    if c % (r * r):
+        raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+                           f"input.size(-3)={c} is not divisible by {r * r}")
+    x = input.reshape(*lead, c // (r * r), r, r, h, w)
+    n = len(lead)
+    return x.permute(*range(n), n, n + 3, n + 1, n + 4, n + 2).reshape(*lead, c // (r * r), h * r, w * r)
+
+
+def pixel_unshuffle(input, downscale_factor):
+    """The inverse of pixel_shuffle."""
+    push_site()
+    *lead, c, h, w = input.shape
+    r = downscale_factor
+    n = len(lead)
+    x = input.reshape(*lead, c, h // r, r, w // r, r)
+    return x.permute(*range(n), n, n + 2, n + 4, n + 1, n + 3).reshape(*lead, c * r * r, h // r, w // r)
+
+
+def channel_shuffle(input, groups):
+    """Channels of `groups` groups dealt out in turn."""
+    push_site()
+    s = tuple(input.shape)
+    return input.reshape(s[0], groups, s[1] // groups, *s[2:]).transpose(1, 2).reshape(s)
+
+
+def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
+    """Resizes the dims after (N, C): mode nearest, or linear, bilinear, trilinear (by a matrix for each dim)."""
+    push_site()
+    nd = input.dim() - 2
+    sizes = tuple(input.shape[2:])
+    if (size is None) == (scale_factor is None):
+        raise ValueError("only one of size or scale_factor should be defined" if size is not None else
+                         "either size or scale_factor should be defined")
+    if size is not None:
+        out, scales = tuple_of(nd, size), [None] * nd
+    else:
+        scales = list(scale_factor) if isinstance(scale_factor, (tuple, list)) else [scale_factor] * nd
+        out = [int(_math.floor(n * s)) for n, s in zip(sizes, scales)]
+        if recompute_scale_factor:
+            scales = [None] * nd
+    from .._create import tensor
+
+    x = input
+    if mode == "nearest":
+        if align_corners is not None:
+            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+        for d, (n, o, s) in enumerate(zip(sizes, out, scales)):
+            step = 1.0 / s if s else n / o
+            x = x.index_select(2 + d, tensor([min(int(_math.floor(i * step)), n - 1) for i in range(o)]))
+        return x
+    if {1: "linear", 2: "bilinear", 3: "trilinear"}.get(nd) != mode:
+        raise NotImplementedError(f"interpolate: mode {mode!r} for {input.dim()}-D input is not supported")
+    for d, (n, o, s) in enumerate(zip(sizes, out, scales)):
+        rows = []
+        for i in range(o):
+            if align_corners:
+                at = i * (n - 1) / (o - 1) if o > 1 else 0.0
+            else:
+                at = max((i + 0.5) * (1.0 / s if s else n / o) - 0.5, 0.0)
+            k = min(int(at), n - 1)
+            row = [0.0] * n
+            row[k] += 1.0 - (at - k)
+            row[min(k + 1, n - 1)] += at - k
+            rows.append(row)
+        m = input.new_tensor(rows).view(o, n)
+        x = (x.transpose(-1, 2 + d) @ m.t()).transpose(-1, 2 + d)
+    return x
+
+
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    push_site()
+    return interpolate(input, size, scale_factor, mode, align_corners)

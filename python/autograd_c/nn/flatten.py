@@ -1,0 +1,92 @@
+"""Flatten, Unflatten and other layers that only move elements."""
+from . import functional as F
+from .module import Module
+
+
+class Flatten(Module):
+    """Dims start_dim .. end_dim as one."""
+
+    def __init__(self, start_dim=1, end_dim=-1):
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, input):
+        return input.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self):
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """Dim `dim` as several."""
+
+    def __init__(self, dim, unflattened_size):
+        super().__init__()
+        if not isinstance(dim, int):
+            raise TypeError(f"unflattened_size must be a tuple of ints, but dim is {type(dim).__name__}: named dims are not supported")
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+
+    def forward(self, input):
+        return input.unflatten(self.dim, self.unflattened_size)
+
+    def extra_repr(self):
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
+
+class PixelShuffle(Module):
+    """(.., C r r, H, W) to (.., C, H r, W r)."""
+
+    def __init__(self, upscale_factor):
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input):
+        return F.pixel_shuffle(input, self.upscale_factor)
+
+    def extra_repr(self):
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class Upsample(Module):
+    """Resizes the dims after (N, C)."""
+
+    def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None):
+        super().__init__()
+        self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
+
+    def forward(self, input):
+        return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners)
+
+    def extra_repr(self):
+        what = f"scale_factor={float(self.scale_factor)}" if self.scale_factor is not None else f"size={self.size}"
+        return what + f", mode={self.mode!r}"
+
+
+class _PadNd(Module):
+    _nd = 0
+    _mode = "constant"
+
+    def __init__(self, padding, value=0.0):
+        super().__init__()
+        self.padding = (padding,) * (2 * self._nd) if isinstance(padding, int) else tuple(padding)
+        self.value = value
+
+    def forward(self, input):
+        return F.pad(input, self.padding, self._mode, self.value if self._mode == "constant" else None)
+
+    def extra_repr(self):
+        return f"padding={self.padding}, value={self.value}" if type(self).__name__.startswith("Constant") else f"{self.padding}"
+
+
+def _pads():
+    out = {}
+    for kind, mode in (("Constant", "constant"), ("Zero", "constant"), ("Reflection", "reflect"), ("Replication", "replicate"),
+                       ("Circular", "circular")):
+        for nd in (1, 2, 3):
+            name = f"{kind}Pad{nd}d"
+            doc = f"{mode} padding of the last {nd} dims: one number, or (before, behind) of each from the last."
+            out[name] = type(name, (_PadNd,), {"_nd": nd, "_mode": mode, "__doc__": doc, "__module__": __name__})
+    return out
+
+
+globals().update(_pads())

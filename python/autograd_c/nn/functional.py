@@ -1,0 +1,351 @@
+"""Functions of neural networks under PyTorch's names (import autograd_c.nn.functional as F)."""
+import math as _math
+from sys import _getframe
+
+from .. import _ffi
+from .._call import apply, apply_multi
+from .._elementwise import where_at
+from .._ffi import lib, push_site
+from .._modes import no_grad as _no_grad
+from .._reduce import norm as _norm
+from .._shape import reshape_at as _reshape_at
+from .._tensor import Tensor
+from ._activations import (celu, elu, gelu, glu, gumbel_softmax, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu,
+                           log_softmax, logsigmoid, mish, prelu, relu, relu6, relu_, rrelu, selu, sigmoid, silu, softmax, softmin,
+                           softplus, softshrink, softsign, tanh, tanhshrink, threshold)
+from ._losses import (binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, cross_entropy, gaussian_nll_loss,
+                      hinge_embedding_loss, huber_loss, kl_div, l1_loss, margin_ranking_loss, mse_loss, multilabel_soft_margin_loss,
+                      nll_loss, poisson_nll_loss, smooth_l1_loss, soft_margin_loss, triplet_margin_loss)
+from ._spatial import (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool2d,
+                       adaptive_max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, channel_shuffle, conv1d, conv2d, conv3d,
+                       conv_transpose1d, conv_transpose2d, conv_transpose3d, interpolate, lp_pool1d, lp_pool2d, max_pool1d,
+                       max_pool2d, max_pool3d, pad, pixel_shuffle, pixel_unshuffle, unfold, upsample)
+
+__all__ = [n for n in globals() if not n.startswith("_") and n not in ("apply", "apply_multi", "where_at", "lib", "push_site", "Tensor")]
+__all__ += ["linear", "bilinear", "embedding", "one_hot", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
+            "feature_alpha_dropout", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "local_response_norm",
+            "normalize", "cosine_similarity", "pairwise_distance", "pdist", "scaled_dot_product_attention"]
+
+
+def linear(input, weight, bias=None):
+    """input @ weight.T + bias: (.., in) with weight (out, in), bias (out) -> (.., out)."""
+    f = _getframe(1)
+    try:
+        n = lib.ag_tensor_ndim(input._h)
+    except AttributeError:
+        raise TypeError(f"linear(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}") from None
+    wt = apply(f, "t", (weight,)) if weight.dim() == 2 else weight
+    if bias is not None and n == 2 and bias.dim() == 1 and weight.dim() == 2:
+        return apply(f, "addmm", (bias, input, wt))
+    from .._linear import matmul_at
+
+    if bias is not None and n > 2 and bias.dim() == 1 and weight.dim() == 2:  # the leading dims fold into the rows
+        s = tuple(input.shape)
+        rows = _reshape_at(f, input, (_math.prod(s[:-1]), s[-1]))
+        return apply(f, "view", (apply(f, "addmm", (bias, rows, wt)),), (*s[:-1], weight.shape[0]))
+    r = matmul_at(f, input, wt)
+    return r if bias is None else apply(f, "add", (r, bias))
+
+
+def bilinear(input1, input2, weight, bias=None):
+    """x1 W x2 for each output: (.., in1), (.., in2), weight (out, in1, in2) -> (.., out)."""
+    push_site()
+    lead = tuple(input1.shape[:-1])
+    a = input1.reshape(-1, input1.shape[-1])
+    b = input2.reshape(-1, input2.shape[-1])
+    r = ((a @ weight) * b).sum(-1).t().reshape(*lead, weight.shape[0])
+    return r if bias is None else r + bias
+
+
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    """Rows of weight (n, d) at the int indices `input`: (.., d).
+
+    padding_idx: a row without gradient.  max_norm: looked-up rows longer than this are scaled down in place.
+    """
+    f = _getframe(1)
+    if input.dtype.is_floating_point:
+        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+                           f"torch.{input.dtype.tensor_name} instead (while checking arguments for embedding)")
+    if max_norm is not None:
+        push_site()
+        with _no_grad():
+            rows = input.reshape(-1)
+            found = weight.detach().index_select(0, rows)
+            length = _norm(found, norm_type, 1, True)
+            weight.detach().index_copy_(0, rows, found * (max_norm / (length + 1e-7)).clamp(max=1.0))
+    r = apply(f, "embedding", (weight, input))
+    if padding_idx is None or not r.requires_grad:
+        return r
+    n = weight.shape[0]
+    if not -n <= padding_idx < n:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    push_site()
+    return where_at(f, (input == padding_idx % n).unsqueeze(-1), r.detach(), r)
+
+
+def one_hot(tensor, num_classes=-1):
+    """int64 (..) -> int64 (.., num_classes) of zeros and a one; -1: the largest index + 1."""
+    from .._create import arange
+
+    push_site()
+    if tensor.dtype.name != "int64":
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if num_classes == -1:
+        if not tensor.numel():
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        num_classes = int(tensor.max()) + 1
+    elif num_classes <= 0:
+        raise RuntimeError("num_classes should be positive")
+    if not lib.ag_tracing() and tensor.numel():
+        if int(tensor.min()) < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        if int(tensor.max()) >= num_classes:
+            raise RuntimeError("Class values must be smaller than num_classes.")
+    return (tensor.unsqueeze(-1) == arange(num_classes)).long()
+
+
+# ---- dropout ---------------------------------------------------------------------------------------------
+
+
+def _check_p(p):
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _dropout(input, p, training, inplace, shape):
+    _check_p(p)
+    if not training or p == 0.0:
+        return input
+    if p == 1.0:
+        mask = input.detach().new_zeros(())
+    else:
+        # One uniform number an element; kept ones are scaled by 1 / (1 - p).
+        mask = (input.detach().new_empty(shape).uniform_() >= p).to(input.dtype) * (1.0 / (1.0 - p))
+    return input.mul_(mask) if inplace else input * mask
+
+
+def dropout(input, p=0.5, training=True, inplace=False):
+    """Elements set to 0 with probability p, the others divided by 1 - p.  Source: Srivastava et al., 2014."""
+    push_site()
+    return _dropout(input, p, training, inplace, input.shape)
+
+
+def _features(nd, input):
+    lead = input.dim() - nd
+    return tuple(input.shape[:lead]) + (1,) * nd
+
+
+def dropout1d(input, p=0.5, training=True, inplace=False):
+    """Whole channels of (N, C, L) set to 0."""
+    push_site()
+    return _dropout(input, p, training, inplace, _features(1, input))
+
+
+def dropout2d(input, p=0.5, training=True, inplace=False):
+    """Whole channels of (N, C, H, W) set to 0."""
+    push_site()
+    return _dropout(input, p, training, inplace, _features(2, input))
+
+
+def dropout3d(input, p=0.5, training=True, inplace=False):
+    push_site()
+    return _dropout(input, p, training, inplace, _features(3, input))
+
+
+def _alpha_dropout(input, p, training, inplace, shape):
+    _check_p(p)
+    if not training or p == 0.0:
+        return input
+    alpha = -1.7580993408473766  # selu's value at minus infinity
+    keep = 1.0 - p
+    a = 1.0 / _math.sqrt(keep * (1.0 + alpha * alpha * p)) if keep else 0.0
+    kept = (input.detach().new_empty(shape).uniform_() >= p).to(input.dtype)
+    r = input * (kept * a) + ((1.0 - kept) * alpha * a - alpha * a * p)
+    return input.copy_(r) if inplace else r
+
+
+def alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """Dropout that keeps mean and variance behind selu.  Source: Klambauer et al., 2017."""
+    push_site()
+    return _alpha_dropout(input, p, training, inplace, input.shape)
+
+
+def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
+    push_site()
+    return _alpha_dropout(input, p, training, inplace, tuple(input.shape[:2]) + (1,) * (input.dim() - 2))
+
+
+# ---- normalization ---------------------------------------------------------------------------------------
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """(x - mean) / sqrt(var + eps) over the last dims, times weight plus bias.  Source: Ba et al., 2016."""
+    f = _getframe(1)
+    shape = tuple([int(n) for n in (normalized_shape if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,))])
+    if weight is None and bias is not None:
+        push_site()
+        return apply_multi(f, "layer_norm", (input,), 3, shape, (float(eps),))[0] + bias
+    args = (input,) if weight is None else (input, weight) if bias is None else (input, weight, bias)
+    return apply_multi(f, "layer_norm", args, 3, shape, (float(eps),))[0]
+
+
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """x / sqrt(mean of squares + eps) over the last dims, times weight.  Source: Zhang and Sennrich, 2019."""
+    push_site()
+    n = len(normalized_shape)
+    if eps is None:
+        eps = 2.0**-52 if input.dtype.itemsize == 8 else 2.0**-23
+    r = input * (input.square().mean(tuple(range(-n, 0)), keepdim=True) + eps).rsqrt()
+    return r if weight is None else r * weight
+
+
+def _channels(t, n):
+    """A vector of channels ready to broadcast over (N, C, ...) of n dims."""
+    return t.view(1, -1, *[1] * (n - 2))
+
+
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    """layer_norm over each of num_groups groups of channels of (N, C, ...).  Source: Wu and He, 2018."""
+    push_site()
+    s = tuple(input.shape)
+    if len(s) < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(s)}")
+    if s[1] % num_groups:
+        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(s)} and "
+                           f"num_groups={num_groups}")
+    x = input.reshape(s[0], num_groups, -1)
+    x = apply_multi(_getframe(0), "layer_norm", (x,), 3, (x.shape[-1],), (float(eps),))[0].reshape(s)
+    if weight is not None:
+        x = x * _channels(weight, len(s))
+    return x if bias is None else x + _channels(bias, len(s))
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    """(x - mean) / sqrt(var + eps) for each channel (dim 1), times weight plus bias.
+
+    training: mean and variance of this batch, and the running ones move towards them by `momentum` (the variance by its
+    unbiased estimate); otherwise the running ones are used.  Source: Ioffe and Szegedy, 2015.
+    """
+    push_site()
+    n = input.dim()
+    if n < 2:
+        raise ValueError(f"expected 2D or more input (got {n}D input)")
+    dims = (0, *range(2, n))
+    if training:
+        count = input.numel() // max(input.shape[1], 1)
+        if count <= 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+        mean = input.mean(dims, keepdim=True)
+        centred = input - mean
+        var = centred.square().mean(dims, keepdim=True)
+        if running_mean is not None:
+            with _no_grad():
+                running_mean.mul_(1.0 - momentum).add_(mean.detach().reshape(-1) * momentum)
+                running_var.mul_(1.0 - momentum).add_(var.detach().reshape(-1) * (momentum * count / (count - 1)))
+    else:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+        centred = input - _channels(running_mean, n)
+        var = _channels(running_var, n)
+    scale = (var + eps).rsqrt()
+    if weight is not None:
+        scale = scale * _channels(weight, n)
+    y = centred * scale
+    return y if bias is None else y + _channels(bias, n)
+
+
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+    """batch_norm of each sample by itself.  Source: Ulyanov et al., 2016."""
+    push_site()
+    n = input.dim()
+    dims = tuple(range(2, n))
+    if use_input_stats:
+        mean = input.mean(dims, keepdim=True)
+        centred = input - mean
+        var = centred.square().mean(dims, keepdim=True)
+        if running_mean is not None:
+            count = _math.prod(input.shape[2:])
+            with _no_grad():
+                running_mean.mul_(1.0 - momentum).add_(mean.detach().mean(0).reshape(-1) * momentum)
+                running_var.mul_(1.0 - momentum).add_(var.detach().mean(0).reshape(-1) * (momentum * count / max(count - 1, 1)))
+    else:
+        centred, var = input - _channels(running_mean, n), _channels(running_var, n)
+    y = centred * (var + eps).rsqrt()
+    if weight is not None:
+        y = y * _channels(weight, n)
+    return y if bias is None else y + _channels(bias, n)
+
+
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """x / (k + alpha mean of x^2 over `size` neighbouring channels)^beta.  Source: Krizhevsky et al., 2012."""
+    push_site()
+    s = tuple(input.shape)
+    if len(s) < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {len(s)} dimensions)")
+    squares = pad(input.square().reshape(s[0], 1, s[1], -1), (0, 0, size // 2, (size - 1) // 2))
+    mean = avg_pool2d(squares, (size, 1), 1).reshape(s)
+    return input / (mean * alpha + k) ** beta
+
+
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+    """x over its p-norm along dim, the norm not below eps."""
+    push_site()
+    return input / _norm(input, p, dim, True).clamp(min=eps).expand_as(input)
+
+
+# ---- distances, attention -----------------------------------------------------------------------------------
+
+
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    """Inner product along dim over the lengths, each not below eps."""
+    push_site()
+    a = x1 / _norm(x1, 2.0, dim, True).clamp(min=eps)
+    b = x2 / _norm(x2, 2.0, dim, True).clamp(min=eps)
+    return (a * b).sum(dim)
+
+
+def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    """p-norm of x1 - x2 + eps along the last dim."""
+    push_site()
+    return _norm(x1 - x2 + eps, float(p), -1, keepdim)
+
+
+def pdist(input, p=2.0):
+    """Distances of all pairs of rows, in the order (0, 1), (0, 2) ..."""
+    from .._create import tensor
+
+    push_site()
+    n = input.shape[0]
+    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    a, b = [input.index_select(0, tensor([pair[k] for pair in pairs]).long()) for k in (0, 1)]
+    return _norm(a - b, float(p), -1)
+
+
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """softmax(query key^T scale + mask) value: (.., L, E), (.., S, E), (.., S, V) -> (.., L, V).
+
+    attn_mask: bool (True takes part) or a number added; is_causal: each place sees itself and earlier ones;
+    scale: 1 / sqrt(E).  Source: Vaswani et al., 2017.
+    """
+    from .._create import ones
+
+    push_site()
+    rows, cols = query.shape[-2], key.shape[-2]
+    if enable_gqa:
+        times = query.shape[-3] // key.shape[-3]
+        key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
+    scale = 1.0 / _math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = (query * scale) @ key.transpose(-2, -1)
+    if is_causal:
+        if attn_mask is not None:
+            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+        attn_mask = ones(rows, cols).tril() > 0
+    if attn_mask is not None:
+        if attn_mask.dtype.name == "bool":
+            scores = scores.masked_fill(attn_mask.logical_not(), -_math.inf)
+        else:
+            scores = scores + attn_mask
+    weights = softmax(scores, -1)
+    if dropout_p:
+        weights = _dropout(weights, dropout_p, True, False, weights.shape)
+    return weights @ value
