@@ -67,11 +67,8 @@ def _infer(values):
 
 def _from_sequence(data, d):
     """Tensor of a nested sequence; d None: inferred."""
-    shape = []
-    while True:
-        shape.append(len(data))
-        if not data:
-            break
+    shape = [len(data)]
+    while data:
         first = data[0]
         if isinstance(first, _SEQUENCE):
             n = len(first)
@@ -80,12 +77,8 @@ def _from_sequence(data, d):
                     raise TypeError(f"not a sequence: {type(x).__name__} beside {type(first).__name__} at dim {len(shape)}")
                 if len(x) != n:
                     raise ValueError(f"expected sequence of length {n} at dim {len(shape)} (got {len(x)})")
+            shape.append(n)
             data = list(_chain.from_iterable(data))
-            if not data:
-                shape.append(n)
-                while n and isinstance(first, _SEQUENCE):
-                    first = first[0]
-                break
         else:
             break
     if data and not isinstance(data[0], (float, int)) and getattr(data[0], "shape", ()) != ():

@@ -30,6 +30,14 @@ class dtype:
     def __reduce__(self):
         return dtype_named, (self.name,)
 
+    def __call__(self, x, memory_format=None):
+        """x (a tensor or data) in this dtype."""
+        if hasattr(x, "_h"):
+            return x.to(self)
+        from ._create import tensor
+
+        return tensor(x, dtype=self)
+
     def to_numpy(self):
         import numpy
 

@@ -143,7 +143,11 @@ def div(input, other, *, rounding_mode=None):
     """input / other as numbers with a fraction; rounding_mode "trunc" or "floor" rounds and keeps integers integer."""
     f = _getframe(1)
     if rounding_mode == "floor":
-        return binary_at(f, OPS["floor_divide"], "div", input, other)
+        r = binary_at(f, OPS["floor_divide"], "div", input, other)
+        if not lib.ag_grad_enabled() or not any(isinstance(x, Tensor) and x.requires_grad for x in (input, other)):
+            return r
+        y = apply(f, "floor", (binary_at(f, _DIV, "div", input, other),))  # carries the derivative, which is 0
+        return where_at(f, y.detach() == r, y, r)
     r = binary_at(f, _DIV, "div", input, other)
     if rounding_mode is None:
         return r
@@ -235,8 +239,7 @@ def __pow__(self, other):
 
 
 def __rpow__(self, other):
-    number = as_number(other)
-    return NotImplemented if number is None else binary_at(_getframe(1), _POW, "pow", self, number, rev=True)
+    return binary_at(_getframe(1), _POW, "pow", self, other, rev=True, operator=True)
 
 
 def pow_(self, exponent):

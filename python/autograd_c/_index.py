@@ -233,7 +233,7 @@ def index_put(input, indices, values, accumulate=False):
 
 
 def _ix(f, index, name):
-    if index.dtype.code not in (2, 3):
+    if index.dtype.code not in (2, 3) and index.numel():
         raise RuntimeError(f"{name}(): Expected dtype int64 for index")
     return cast_at(f, index, int64)
 
@@ -253,6 +253,7 @@ def take_along_dim(input, indices, dim=None):
     a, b = list(input.shape), list(indices.shape)
     shape = broadcast_shapes([1 if k == d else n for k, n in enumerate(a)], [1 if k == d else n for k, n in enumerate(b)])
     f = _getframe(0)
+    indices = where_at(f, indices < 0, indices + a[d], indices)
     x = expand_at(f, input, (*shape[:d], a[d], *shape[d + 1:]))
     return gather(x, d, expand_at(f, indices, (*shape[:d], b[d], *shape[d + 1:])))
 
@@ -342,6 +343,9 @@ def index_add_(self, dim, index, source, *, alpha=1):
 def _index_write(f, call, t, dim, index, source):
     d = wrap_dim(dim, t.dim())
     index = _vector(f, index, "index_copy")
+    if not t.dim():
+        r = _index_write(f, call, apply(f, "unsqueeze", (t,), (0,)), 0, index, source)
+        return t if call is apply_inplace else apply(f, "squeeze", (r,), (0,))
     s = t.shape
     return call(f, "index_put", (t, _fit(f, _value(f, source, t), (*s[:d], index.shape[0], *s[d + 1:])), index), (d, 0))
 
@@ -356,12 +360,26 @@ def index_copy_(self, dim, index, source):
 
 
 def index_fill(input, dim, index, value):
-    """input with its slices at index along dim filled with a number."""
-    return _index_write(_getframe(1), apply, input, dim, index, value)
+    """input with its slices at index along dim filled with a number or a 0-d tensor."""
+    f = _getframe(1)
+    return where_at(f, _marked(f, input, dim, index), _value(f, value, input), input)
 
 
 def index_fill_(self, dim, index, value):
-    return _index_write(_getframe(1), apply_inplace, self, dim, index, value)
+    f = _getframe(1)
+    return copy_at(f, self, where_at(f, _marked(f, self, dim, index), _value(f, value, self), self))
+
+
+def _marked(f, t, dim, index):
+    """Mask of the places along dim that index names, to broadcast with t."""
+    from ._create import ones, zeros
+
+    d = wrap_dim(dim, t.dim())
+    n = t.dim() or 1
+    index = _vector(f, index, "index_fill")
+    size = t.shape[d] if t.dim() else 1
+    on = apply(f, "index_put", (zeros(size, dtype=bool_), ones(index.shape[0], dtype=bool_), index), (0, 0))
+    return apply(f, "view", (on,), (1,) * d + (size,) + (1,) * (n - d - 1) if t.dim() else ())
 
 
 def nonzero(input, *, as_tuple=False):

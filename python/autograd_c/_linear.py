@@ -81,6 +81,12 @@ def __matmul__(self, other):
     return matmul_at(_getframe(1), self, other)
 
 
+def __rmatmul__(self, other):
+    if not isinstance(other, Tensor):
+        return NotImplemented
+    return matmul_at(_getframe(1), other, self)
+
+
 def mm(input, mat2):
     """(n, m) times (m, p)."""
     for name, x in (("self", input), ("mat2", mat2)):
@@ -174,6 +180,10 @@ def tensordot(a, b, dims=2):
         da, db = [[x] if isinstance(x, int) else list(x) for x in dims]
     da, db = [wrap_dim(d, a.dim()) for d in da], [wrap_dim(d, b.dim()) for d in db]
     for x, y in zip(da, db):
+        if a.shape[x] == 1:  # sizes of 1 broadcast
+            b = b.sum(y, True)
+        elif b.shape[y] == 1:
+            a = a.sum(x, True)
         if a.shape[x] != b.shape[y]:
             raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[x]} in dim {x} and second has size "
                                f"{b.shape[y]} in dim {y}")
@@ -310,7 +320,9 @@ def matrix_power(input, n):
     push_site()
     if n < 0:
         raise NotImplementedError("matrix_power: negative exponents need the inverse")
-    from ._create import eye
+    from ._create import eye, zeros
+    from ._dtypes import bool_
+    from ._elementwise import where
 
     r = None
     n = _operator.index(n)
@@ -320,7 +332,9 @@ def matrix_power(input, n):
             r = base if r is None else r @ base
         n >>= 1
         base = base @ base if n else base
-    return eye(input.shape[-1], dtype=input.dtype).expand(input.shape).clone() if r is None else r
+    if r is None:  # the identity, which depends on input all the same
+        return where(zeros(1, dtype=bool_), input, eye(input.shape[-1], dtype=input.dtype))
+    return r
 
 
 def vecdot(input, other, dim=-1):
@@ -328,7 +342,7 @@ def vecdot(input, other, dim=-1):
     return (input * other).sum(dim)
 
 
-def cdist(x1, x2, p=2.0):
+def cdist(x1, x2, p=2.0, compute_mode=None):
     """Distances between the rows of x1 and the rows of x2."""
     from ._reduce import norm
 

@@ -189,6 +189,13 @@ def _take_view(t, view):
     return t
 
 
+class _Attribute(property):
+    """A property that can also be called as a function: Tensor.T(x)."""
+
+    def __call__(self, t):
+        return self.fget(t)
+
+
 def attach():
     from .ops import _public
 
@@ -208,10 +215,11 @@ def attach():
     for name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):
         setattr(Tensor, name, getattr(_create, name))
     Tensor.multinomial, Tensor.bernoulli = _random.multinomial, _random.bernoulli
-    Tensor.__matmul__ = _linear.__matmul__
+    Tensor.__matmul__, Tensor.__rmatmul__ = _linear.__matmul__, _linear.__rmatmul__
+    Tensor.__div__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__rtruediv__
     Tensor.__getitem__, Tensor.__setitem__ = _index.getitem, _index.setitem
-    Tensor.T = Tensor.H = property(_shape.T_of, doc="The dims in reverse order.")
-    Tensor.mT = Tensor.mH = property(_shape.mT_of, doc="The last two dims exchanged.")
+    Tensor.T = Tensor.H = _Attribute(_shape.T_of, doc="The dims in reverse order.")
+    Tensor.mT = Tensor.mH = _Attribute(_shape.mT_of, doc="The last two dims exchanged.")
 
 
 attach()

@@ -5,7 +5,7 @@ from ._call import apply
 from ._dtypes import int64
 from ._ffi import push_site
 from ._index import gather
-from ._reduce import cummax_type, cummin_type, kthvalue_type, median_type, mode_type, sort_type, topk_type
+from ._reduce import pair_at
 from ._tensor import Tensor, wrap_dim
 
 
@@ -48,8 +48,8 @@ def sort(input, dim=-1, descending=False, stable=False):
     push_site()
     i, d = _indices(input, dim, descending)
     if not input.dim():
-        return sort_type((input.clone(), i))
-    return sort_type((gather(input, d, i), i))
+        return pair_at("sort", (input.clone(), i))
+    return pair_at("sort", (gather(input, d, i), i))
 
 
 def msort(input):
@@ -61,12 +61,12 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
     """(values, indices) of the k largest (or smallest) along dim."""
     push_site()
     if not input.dim():
-        return topk_type((input.clone(), input.new_zeros((), dtype=int64)))
+        return pair_at("topk", (input.clone(), input.new_zeros((), dtype=int64)))
     d = wrap_dim(dim, input.dim())
     if not 0 <= k <= input.shape[d]:
         raise RuntimeError("selected index k out of range")
     i = _tensor(_order(input, d, largest).take(range(k), axis=d))
-    return topk_type((gather(input, d, i), i))
+    return pair_at("topk", (gather(input, d, i), i))
 
 
 def kthvalue(input, k, dim=-1, keepdim=False):
@@ -76,10 +76,10 @@ def kthvalue(input, k, dim=-1, keepdim=False):
     if not 1 <= k <= (input.shape[d] if input.dim() else 1):
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(dim))
     if not input.dim():
-        return kthvalue_type((input.clone(), input.new_zeros((), dtype=int64)))
+        return pair_at("kthvalue", (input.clone(), input.new_zeros((), dtype=int64)))
     i = _tensor(_order(input, d, False).take([k - 1], axis=d))
     v = gather(input, d, i)
-    return kthvalue_type((v, i) if keepdim else (v.squeeze(d), i.squeeze(d)))
+    return pair_at("kthvalue", (v, i) if keepdim else (v.squeeze(d), i.squeeze(d)))
 
 
 def _median(input, dim, keepdim, skip_nan):
@@ -107,14 +107,14 @@ def median(input, dim=None, keepdim=False):
     push_site()
     if dim is None:
         return _median(input.reshape(-1), 0, False, False)[0]
-    return median_type(_median(input, dim, keepdim, False))
+    return pair_at("median", _median(input, dim, keepdim, False))
 
 
 def nanmedian(input, dim=None, keepdim=False):
     push_site()
     if dim is None:
         return _median(input.reshape(-1), 0, False, True)[0]
-    return median_type(_median(input, dim, keepdim, True))
+    return pair_at("nanmedian", _median(input, dim, keepdim, True))
 
 
 def mode(input, dim=-1, keepdim=False):
@@ -123,6 +123,8 @@ def mode(input, dim=-1, keepdim=False):
 
     push_site()
     d = wrap_dim(dim, input.dim())
+    if not input.dim():
+        return pair_at("mode", (input.clone(), input.new_zeros((), dtype=int64)))
     a = numpy.moveaxis(input.detach().numpy(), d, -1)
     at = numpy.zeros(a.shape[:-1], numpy.int64)
     for place in numpy.ndindex(*a.shape[:-1]):
@@ -131,15 +133,17 @@ def mode(input, dim=-1, keepdim=False):
         at[place] = numpy.flatnonzero(row == values[counts.argmax()])[-1]
     i = _tensor(numpy.expand_dims(at, d))
     v = gather(input, d, i)
-    return mode_type((v, i) if keepdim else (v.squeeze(d), i.squeeze(d)))
+    return pair_at("mode", (v, i) if keepdim else (v.squeeze(d), i.squeeze(d)))
 
 
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """Quantiles q (a number or a vector) along dim, between neighbours by `interpolation`."""
-    from ._create import tensor
     from ._shape import stack
 
     push_site()
+    if not input.dim() and dim is not None:
+        wrap_dim(dim, 0)
+        return quantile(input, q, None, False, interpolation=interpolation)
     many = isinstance(q, Tensor) and q.dim() == 1
     qs = q.tolist() if many else [float(q)]
     if any(not 0 <= x <= 1 for x in qs):
@@ -251,14 +255,14 @@ def isin(elements, test_elements):
     return tensor(numpy.isin(as_array(elements), as_array(test_elements)))
 
 
-def _running(input, dim, sign, type_):
+def _running(input, dim, sign, name):
     """Cumulative maximum (sign 1) or minimum (-1): the later of equal elements is named."""
     import numpy
 
     push_site()
     d = wrap_dim(dim, input.dim())
     if not input.dim():
-        return type_((input.clone(), input.new_zeros((), dtype=int64)))
+        return pair_at(name, (input.clone(), input.new_zeros((), dtype=int64)))
     a = numpy.moveaxis(input.detach().numpy(), d, 0)
     best = numpy.zeros(a.shape, numpy.int64)
     top = a[:1].copy()
@@ -267,17 +271,17 @@ def _running(input, dim, sign, type_):
         top[0] = numpy.where(better, a[k], top[0])
         best[k] = numpy.where(better, k, best[k - 1])
     i = _tensor(numpy.moveaxis(best, 0, d))
-    return type_((gather(input, d, i), i))
+    return pair_at(name, (gather(input, d, i), i))
 
 
 def cummax(input, dim):
     """(values, indices) of the largest element so far along dim."""
-    return _running(input, dim, 1, cummax_type)
+    return _running(input, dim, 1, "cummax")
 
 
 def cummin(input, dim):
     """(values, indices) of the smallest element so far along dim."""
-    return _running(input, dim, -1, cummin_type)
+    return _running(input, dim, -1, "cummin")
 
 
 def tril_indices(row, col, offset=0, *, dtype=None, device=None):

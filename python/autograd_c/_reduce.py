@@ -1,39 +1,39 @@
 """Reductions and scans.  dim= and keepdim= may also be spelled axis= and keepdims=."""
+from collections import namedtuple as _namedtuple
 import math as _math
 from sys import _getframe
 
 from ._call import apply, apply_multi, as_number, binary_at, not_a_tensor
 from ._dtypes import as_dtype, get_default_dtype
 from ._elementwise import abs as _abs
-from ._elementwise import cast_at, exp, isfinite, log, sqrt, where
+from ._elementwise import cast_at, exp, isfinite, log, sign, sqrt, square, where
 from ._ffi import OPS, lib, push_site
 from ._tensor import Tensor, wrap_dim
 
 
-class _Pair(tuple):
+class _Pair(_namedtuple("_Pair", "values indices")):
     """(values, indices), printed as PyTorch's named tuples."""
 
     __slots__ = ()
-    _name = "max"
-    values = property(lambda self: self[0])
-    indices = property(lambda self: self[1])
-
-    def __new__(cls, pair):
-        return tuple.__new__(cls, pair)
 
     def __repr__(self):
-        return f"torch.return_types.{self._name}(\nvalues={self[0]!r},\nindices={self[1]!r})"
+        return f"torch.return_types.{type(self).__name__}(\nvalues={self[0]!r},\nindices={self[1]!r})"
 
     def __reduce__(self):
-        return type(self), (tuple(self),)
+        return _pair, (type(self).__name__, *self)
 
 
-def pair_type(name):
-    return type(name, (_Pair,), {"__slots__": (), "_name": name, "__module__": __name__})
+_PAIRS = {name: type(name, (_Pair,), {"__slots__": (), "__module__": "autograd_c.return_types"})
+          for name in "max min sort topk median nanmedian mode kthvalue cummax cummin".split()}
 
 
-max_type, min_type, sort_type, topk_type, median_type, mode_type, kthvalue_type, cummax_type, cummin_type = map(
-    pair_type, "max min sort topk median mode kthvalue cummax cummin".split())
+def _pair(name, values, indices):
+    return _PAIRS[name](values, indices)
+
+
+def pair_at(name, pair):
+    """The named tuple that the function `name` returns."""
+    return _PAIRS[name](*pair)
 
 
 def _dims(t, dim, axis):
@@ -117,7 +117,7 @@ def _nonempty(name, t, dims):
             raise IndexError(f"{name}(): Expected reduction dim {dims[0]} to have non-zero size.")
 
 
-def _extreme(f, name, t, dim, keepdim, axis, keepdims, type_):
+def _extreme(f, name, t, dim, keepdim, axis, keepdims):
     if isinstance(dim, Tensor) or (dim is not None and type(dim) is not int and as_number(dim) is None):
         return binary_at(f, OPS["maximum" if name == "max" else "minimum"], name, t, dim)
     if dim is None and axis is None:
@@ -127,17 +127,17 @@ def _extreme(f, name, t, dim, keepdim, axis, keepdims, type_):
     _nonempty(name, t, ints[1:])
     if len(ints) == 1:
         ints = (ints[0], 0)
-    return type_(apply_multi(f, name + "_dim", (t,), 2, ints))
+    return pair_at(name, apply_multi(f, name + "_dim", (t,), 2, ints))
 
 
 def max(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None):
     """max(x): the largest element.  max(x, dim): (values, indices) along dim.  max(x, y): elementwise."""
-    return _extreme(_getframe(1), "max", input, dim if other is None else other, keepdim, axis, keepdims, max_type)
+    return _extreme(_getframe(1), "max", input, dim if other is None else other, keepdim, axis, keepdims)
 
 
 def min(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None):
     """min(x): the smallest element.  min(x, dim): (values, indices) along dim.  min(x, y): elementwise."""
-    return _extreme(_getframe(1), "min", input, dim if other is None else other, keepdim, axis, keepdims, min_type)
+    return _extreme(_getframe(1), "min", input, dim if other is None else other, keepdim, axis, keepdims)
 
 
 def amax(input, dim=(), keepdim=False, *, axis=None, keepdims=None):
@@ -268,7 +268,7 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     if p == -_math.inf:
         return amin(a, () if dim is None else dim, keepdim)
     if p == 0:
-        return sum((input != 0).to(input.dtype), dim, keepdim)
+        return sum(square(sign(input)), dim, keepdim)
     s = sum(a**p, dim, keepdim)
     zero = s == 0
     return where(zero, s, where(zero, 1.0, s) ** (1 / p))
@@ -360,19 +360,33 @@ def trace(input):
     return sum(input.diagonal())
 
 
-def cov(input, *, correction=1):
-    """Covariance matrix of variables in rows and observations in columns."""
+def cov(input, *, correction=1, fweights=None, aweights=None):
+    """Covariance matrix of variables in rows and observations in columns (with their repeats and weights)."""
     push_site()
     x = input.reshape(1, -1) if input.dim() < 2 else input
-    x = x - mean(x, 1, True)
-    c = (x @ x.T) / (x.shape[1] - correction)
-    return c.squeeze() if input.dim() < 2 else c
+    w = None
+    for extra in (fweights, aweights):
+        if extra is not None:
+            w = extra if w is None else w * extra
+    if w is None:
+        x = x - mean(x, 1, True)
+        left = x.shape[1] - correction
+        c = (x @ x.T) / (left if left > 0 else 0.0)
+    else:
+        total = sum(w)
+        x = x - sum(x * w, 1, True) / total
+        if aweights is None:
+            left = total - correction
+        else:
+            left = total - correction * sum(w * aweights) / total if correction else total
+        c = ((x * w) @ x.T) / left.clamp(min=0)
+    return c.squeeze()
 
 
 def corrcoef(input):
     push_site()
     c = cov(input)
-    if input.dim() < 2:
+    if not c.dim():
         return c / c
     s = sqrt(c.diagonal())
     return c / s.unsqueeze(1) / s.unsqueeze(0)

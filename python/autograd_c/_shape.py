@@ -69,11 +69,11 @@ def reshape_at(f, t, shape):
     return wrap(r)
 
 
-def reshape(input, *shape):
+def reshape(input, *args, shape=None):
     """A view under the new shape where possible, a copy otherwise; one size may be -1."""
     if not isinstance(input, Tensor):
         raise not_a_tensor("reshape", "input", 1, input)
-    return reshape_at(_getframe(1), input, as_size(shape))
+    return reshape_at(_getframe(1), input, as_size(args) if shape is None else tuple(shape))
 
 
 def view_as(self, other):
@@ -170,9 +170,9 @@ def adjoint(input):
     return mT_of(input)
 
 
-def permute(input, *dims):
+def permute(input, *args, dims=None):
     """Dims in another order."""
-    dims = as_size(dims)
+    dims = as_size(args) if dims is None else tuple(dims)
     n = input.dim()
     if len(dims) != n:
         raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
@@ -224,9 +224,9 @@ def expand_at(f, t, shape):
     return apply(f, "expand", (t,), full)
 
 
-def expand(self, *size):
+def expand(self, *args, size=None, implicit=False):
     """Dims of size 1 repeated to `size` without copying; -1 keeps a size, new dims come first."""
-    return expand_at(_getframe(1), self, as_size(size))
+    return expand_at(_getframe(1), self, as_size(args) if size is None else tuple(size))
 
 
 def broadcast_to(input, size):
@@ -260,9 +260,9 @@ def broadcast_tensors(*tensors):
     return tuple([expand_at(f, x, shape) for x in tensors])
 
 
-def repeat(self, *repeats):
+def repeat(self, *args, repeats=None):
     """The tensor repeated repeats[d] times along each dim; new dims come first."""
-    reps = as_size(repeats)
+    reps = as_size(args) if repeats is None else as_size((repeats,))
     s = tuple(self.shape)
     if len(reps) < len(s):
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
@@ -282,13 +282,14 @@ def repeat(self, *repeats):
     return reshape_at(f, expand_at(f, reshape_at(f, self, tuple(inner)), outer), tuple(final))
 
 
-def tile(input, *dims):
+def tile(input, *args, dims=None):
+    """As repeat, with ones in front of dims."""
     push_site()
-    dims = as_size(dims)
+    dims = as_size(args) if dims is None else tuple(dims)
     return repeat(input, *((1,) * (input.dim() - len(dims)) + dims))
 
 
-def repeat_interleave(input, repeats, dim=None):
+def repeat_interleave(input, repeats, dim=None, *, output_size=None):
     """Each element (along dim; None: of the flattened tensor) repeated, a number or one number for each."""
     push_site()
     if dim is None:
@@ -525,7 +526,6 @@ def meshgrid(*tensors, indexing="ij"):
     n = len(shape)
     grids = [expand_at(f, reshape_at(f, x, (1,) * k + (shape[k],) + (1,) * (n - k - 1)), shape) for k, x in enumerate(tensors)]
     if swap:
-        grids = [apply(f, "transpose", (g,), (0, 1)) for g in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
@@ -540,10 +540,13 @@ def cartesian_prod(*tensors):
 # ---- copies in another order ---------------------------------------------------------------------------
 
 
-def flip(input, *dims):
+def flip(input, *args, dims=None):
     """Order along dims reversed (a copy)."""
     n = input.dim()
-    return apply(_getframe(1), "flip", (input,), [wrap_dim(d, n) for d in as_size(dims)])
+    out = [wrap_dim(d, n) for d in (as_size(args) if dims is None else as_size((dims,)))]
+    if len(set(out)) != len(out):
+        raise RuntimeError(f"dim {next(d for d in out if out.count(d) > 1)} appears multiple times in the list of dims")
+    return apply(_getframe(1), "flip", (input,), out if n else ())
 
 
 def fliplr(input):
@@ -629,6 +632,10 @@ def unfold(self, dimension, size, step):
     """Windows of `size` along a dim, `step` apart, as a last dim (a view)."""
     d = wrap_dim(dimension, self.dim())
     s, st = list(self.shape), list(self.stride())
+    if not s:
+        if size > 1:
+            raise RuntimeError(f"maximum size for tensor at dimension 0 is 1 but size is {size}")
+        return apply(_getframe(1), "as_strided", (self,), (1, size, 1, 0))
     count = (s[d] - size) // step + 1 if s else 1
     if s and size > s[d]:
         raise RuntimeError(f"maximum size for tensor at dimension {d} is {s[d]} but size is {size}")
