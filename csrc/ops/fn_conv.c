@@ -1,11 +1,9 @@
-/* fn_conv.c: convolution in one to three dimensions, max pooling, and what their derivatives are made of.
+/* fn_conv.c: convolution in one to three dimensions and what its derivatives are made of.
  *
  * y = convolution(x, w), gx = conv_grad_input(g, w) and gw = conv_grad_weight(g, x) are three readings of one trilinear
  * form <g, x * w>: each is linear in both operands, and the derivatives of any of them are the other two.
  * All run by unfolding samples into columns and a matrix product. */
 #include "ops/fn_util.h"
-
-#include <stdio.h>
 
 typedef struct conv {
   int nd;
@@ -66,13 +64,6 @@ static void conv_geometry(conv *v, const ag_params *p, const int64_t *xs, const 
   }
 }
 
-static char *by_text(int n, const int64_t *s, char *buf, size_t size) {
-  size_t at = 0;
-  buf[0] = 0;
-  for (int k = 0; k < n && at < size; k++) at += (size_t)snprintf(buf + at, size - at, k ? " x %lld" : "%lld", (long long)s[k]);
-  return buf;
-}
-
 /* Checks shapes as PyTorch does and leaves the shape of the result in ys. */
 static int conv_shapes(const ag_infer *c, conv *v, int nx, const int64_t *xs, int nw, const int64_t *ws, int64_t *ys) {
   char a[160], b[160];
@@ -110,7 +101,7 @@ static int conv_shapes(const ag_infer *c, conv *v, int nx, const int64_t *xs, in
   }
   if (small)
     return ag__fail(AG_ERR_RUNTIME, "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be greater "
-                    "than actual input size", by_text(nd, padded, a, sizeof a), by_text(nd, span, b, sizeof b));
+                    "than actual input size", ag__by_text(nd, padded, a, sizeof a), ag__by_text(nd, span, b, sizeof b));
   conv_geometry(v, c->p, xs, ws);
   ys[0] = xs[0];
   ys[1] = ws[0];
@@ -174,36 +165,92 @@ static int infer_grad(ag_infer *c, bool of_input) {
 int ag__infer_conv_grad_input(ag_infer *c) { return infer_grad(c, true); }
 int ag__infer_conv_grad_weight(ag_infer *c) { return infer_grad(c, false); }
 
-/* ---- execution ---- */
+/* ---- execution ----
+ *
+ * Where the kernel moves by single steps, a plane (with its padding) read as one flat line makes the columns of a tap
+ * a shifted piece of that line: columns are long copies, folding them back long additions, whatever the shape of the
+ * plane.  The product then has a few results between the rows that belong to no output; they are left out, or zero
+ * on the way back.  Columns are made piece by piece, so that they stay in cache.  Other steps unfold whole samples. */
+
+enum { COLUMN_BYTES = 1 << 17 };
+
+typedef struct flat {
+  bool on, padded, exact; /* exact: nothing lies between the rows */
+  int64_t plane, n, piece; /* elements of a padded plane, results of a line, of a piece of it */
+  int64_t inside;          /* where the input begins in a padded plane */
+  int64_t k[3], shift[3];  /* taps in three dimensions, and how far each moves */
+  int64_t in[4], out[4], at_x[4], at_y[4]; /* shape of x and y with channels first, and their strides in padded planes */
+} flat;
 
 typedef struct conv_run {
   conv v;
+  flat f;
   int dtype, size;
-  ag_temp ta, tb, tc, tcol;
-  char *a, *b, *col;
+  ag_temp ta, tb, tc, tcol, tx, ty;
+  char *a, *b, *col, *px, *py; /* operands, columns, padded x and y of one group of one sample */
 } conv_run;
 
-static void conv_end(conv_run *r) {
-  ag__temp_free(&r->tcol);
-  ag__temp_free(&r->tc);
-  ag__temp_free(&r->tb);
-  ag__temp_free(&r->ta);
+static void flat_geometry(flat *f, const conv *v, int size) {
+  const ag_k_convgeom *g = &v->geom;
+  memset(f, 0, sizeof *f);
+  f->on = !v->direct;
+  f->plane = f->n = 1;
+  f->k[0] = f->k[1] = f->k[2] = 1;
+  f->in[0] = v->cg;
+  f->out[0] = v->og;
+  for (int d = v->nd - 1; d >= 0; d--) {
+    if (g->stride[d] != 1) f->on = false;
+    f->padded |= g->pad[d] != 0;
+    f->k[d] = g->k[d];
+    f->shift[d] = g->dil[d] * f->plane;
+    f->in[1 + d] = g->in[d];
+    f->out[1 + d] = g->out[d];
+    f->at_x[1 + d] = f->at_y[1 + d] = f->plane;
+    f->inside += g->pad[d] * f->plane;
+    f->n += (g->out[d] - 1) * f->plane;
+    f->plane *= g->in[d] + 2 * g->pad[d];
+  }
+  f->at_x[0] = f->plane;
+  f->at_y[0] = f->n;
+  f->exact = f->n == v->nout;
+  if (f->n > 2 * v->nout) f->on = false; /* too much between the rows */
+  f->piece = COLUMN_BYTES / (v->ck * size) / 16 * 16;
+  if (f->piece < 64) f->piece = 64;
+  if (f->piece > f->n) f->piece = f->n;
 }
 
-/* Both operands contiguous, and room for the columns of one sample. */
+static void conv_end(conv_run *r) {
+  ag_temp *t[] = {&r->ty, &r->tx, &r->tcol, &r->tc, &r->tb, &r->ta};
+  for (int k = 0; k < AG_COUNT(t); k++) ag__temp_free(t[k]);
+}
+
+static bool zeros(ag_temp *t, char **p, int64_t n, int size) {
+  *p = ag__temp(t, (size_t)(n * size));
+  if (*p) memset(*p, 0, (size_t)(n * size));
+  return *p != NULL;
+}
+
+/* Both operands contiguous, and room for columns and padded planes. */
 static int conv_begin(conv_run *r, const ag_exec *x, const int64_t *xs, const int64_t *ws) {
   memset(r, 0, sizeof *r);
+  const conv *v = &r->v;
+  const flat *f = &r->f;
   conv_geometry(&r->v, x->p, xs, ws);
   r->dtype = x->out[0].dtype;
   r->size = ag__dtype_size(r->dtype);
+  flat_geometry(&r->f, v, r->size);
   r->a = ag__contig(&x->in[0], &r->ta);
   if (r->a) r->b = ag__contig(&x->in[1], &r->tb);
-  if (r->b && !r->v.direct) r->col = ag__temp(&r->tcol, (size_t)(r->v.ck * r->v.nout) * (size_t)r->size);
-  if (!r->b || (!r->v.direct && !r->col)) {
-    conv_end(r);
-    return AG_ERR_MEMORY;
+  bool ok = r->b != NULL;
+  if (ok && !v->direct) {
+    r->col = ag__temp(&r->tcol, (size_t)(v->ck * (f->on ? f->piece : v->nout)) * (size_t)r->size);
+    ok = r->col != NULL;
+    if (ok && f->on && f->padded) ok = zeros(&r->tx, &r->px, v->cg * f->plane, r->size);
+    if (ok && f->on && !f->exact) ok = zeros(&r->ty, &r->py, v->og * f->n, r->size);
   }
-  return AG_OK;
+  if (ok) return AG_OK;
+  conv_end(r);
+  return AG_ERR_MEMORY;
 }
 
 static void *conv_token(const conv *v) { return ag__long_begin(v->n * v->cout * v->ck * v->nout, AG_LONG_MATH); }
@@ -215,6 +262,102 @@ static void fill_rows(int dtype, int64_t rows, int64_t n, void *y, const void *b
   else
     for (int64_t r = 0; r < rows; r++)
       for (int64_t i = 0; i < n; i++) ((double *)y)[r * n + i] = ((const double *)b)[r];
+}
+
+/* x among its padding; results spread to their places on the line. */
+static const char *flat_x(const conv_run *r, const char *x) {
+  const flat *f = &r->f;
+  if (!f->padded) return x;
+  ag__k->unpack(r->v.nd + 1, f->in, f->at_x, 0, r->v.cg * r->v.nin, r->px + f->inside * r->size, x, r->size);
+  return r->px;
+}
+static const char *flat_y(const conv_run *r, const char *y) {
+  const flat *f = &r->f;
+  if (f->exact) return y;
+  ag__k->unpack(r->v.nd + 1, f->out, f->at_y, 0, r->v.og * r->v.nout, r->py, y, r->size);
+  return r->py;
+}
+
+/* Columns start .. start+n of all taps, copied from x or added to it. */
+static void flat_columns(const conv_run *r, char *x, int64_t start, int64_t n, bool add) {
+  const flat *f = &r->f;
+  ag_k_ew *sum = ag__k->ew[AG_OP_add].fwd[r->dtype];
+  size_t bytes = (size_t)(n * r->size);
+  char *col = r->col;
+  x += start * r->size;
+  for (int64_t c = 0; c < r->v.cg; c++, x += f->plane * r->size)
+    for (int64_t i = 0; i < f->k[0]; i++)
+      for (int64_t j = 0; j < f->k[1]; j++)
+        for (int64_t k = 0; k < f->k[2]; k++, col += bytes) {
+          char *p = x + (i * f->shift[0] + j * f->shift[1] + k * f->shift[2]) * r->size;
+          if (add) sum(n, p, p, col, NULL, NULL);
+          else memcpy(col, p, bytes);
+        }
+}
+
+/* One group of one sample: y += w * columns of x. */
+static void forward(const conv_run *r, const char *x, const char *w, const char *bias, char *y) {
+  const conv *v = &r->v;
+  const flat *f = &r->f;
+  double beta = bias ? 1 : 0;
+  if (!f->on) {
+    if (!v->direct) ag__k->unfold[r->dtype](&v->geom, r->col, x);
+    if (bias) fill_rows(r->dtype, v->og, v->nout, y, bias);
+    ag__gemm(r->dtype, 0, 0, v->og, v->nout, v->ck, 1, w, v->ck, v->direct ? x : r->col, v->nout, beta, y, v->nout);
+    return;
+  }
+  char *line = f->exact ? y : r->py;
+  x = flat_x(r, x);
+  if (bias) fill_rows(r->dtype, v->og, f->n, line, bias);
+  for (int64_t s = 0; s < f->n; s += f->piece) {
+    int64_t n = f->n - s < f->piece ? f->n - s : f->piece;
+    flat_columns(r, (char *)(uintptr_t)x, s, n, false);
+    ag__gemm(r->dtype, 0, 0, v->og, n, v->ck, 1, w, v->ck, r->col, n, beta, line + s * r->size, f->n);
+  }
+  if (!f->exact) ag__k->pack(v->nd + 1, f->out, f->at_y, 0, v->og * v->nout, y, line, r->size);
+}
+
+/* dx = columns of w^T g folded. */
+static void backward_x(const conv_run *r, const char *g, const char *w, char *dx) {
+  const conv *v = &r->v;
+  const flat *f = &r->f;
+  if (v->direct) {
+    ag__gemm(r->dtype, 1, 0, v->ck, v->nout, v->og, 1, w, v->ck, g, v->nout, 0, dx, v->nout);
+    return;
+  }
+  char *to = f->on && f->padded ? r->px : dx;
+  memset(to, 0, (size_t)(v->cg * (to == dx ? v->nin : f->plane) * r->size));
+  if (!f->on) {
+    ag__gemm(r->dtype, 1, 0, v->ck, v->nout, v->og, 1, w, v->ck, g, v->nout, 0, r->col, v->nout);
+    ag__k->fold[r->dtype](&v->geom, dx, r->col);
+    return;
+  }
+  g = flat_y(r, g);
+  for (int64_t s = 0; s < f->n; s += f->piece) {
+    int64_t n = f->n - s < f->piece ? f->n - s : f->piece;
+    ag__gemm(r->dtype, 1, 0, v->ck, n, v->og, 1, w, v->ck, g + s * r->size, f->n, 0, r->col, n);
+    flat_columns(r, to, s, n, true);
+  }
+  if (f->padded)
+    ag__k->pack(v->nd + 1, f->in, f->at_x, 0, v->cg * v->nin, dx, to + f->inside * r->size, r->size);
+}
+
+/* dw += g columns^T. */
+static void backward_w(const conv_run *r, const char *g, const char *x, char *dw) {
+  const conv *v = &r->v;
+  const flat *f = &r->f;
+  if (!f->on) {
+    if (!v->direct) ag__k->unfold[r->dtype](&v->geom, r->col, x);
+    ag__gemm(r->dtype, 0, 1, v->og, v->ck, v->nout, 1, g, v->nout, v->direct ? x : r->col, v->nout, 1, dw, v->ck);
+    return;
+  }
+  x = flat_x(r, x);
+  g = flat_y(r, g);
+  for (int64_t s = 0; s < f->n; s += f->piece) {
+    int64_t n = f->n - s < f->piece ? f->n - s : f->piece;
+    flat_columns(r, (char *)(uintptr_t)x, s, n, false);
+    ag__gemm(r->dtype, 0, 1, v->og, v->ck, n, 1, g + s * r->size, f->n, r->col, n, 1, dw, v->ck);
+  }
 }
 
 int ag__exec_convolution(const ag_exec *x) {
@@ -231,14 +374,9 @@ int ag__exec_convolution(const ag_exec *x) {
   }
   void *token = conv_token(v);
   for (int64_t s = 0; s < v->n; s++)
-    for (int64_t k = 0; k < v->groups; k++) {
-      const char *xs = r.a + (s * v->cin + k * v->cg) * v->nin * r.size;
-      const char *w = r.b + k * v->og * v->ck * r.size;
-      char *y = out->data + (s * v->cout + k * v->og) * v->nout * r.size;
-      if (!v->direct) ag__k->unfold[r.dtype](&v->geom, r.col, xs);
-      if (bias) fill_rows(r.dtype, v->og, v->nout, y, bias + k * v->og * r.size);
-      ag__gemm(r.dtype, 0, 0, v->og, v->nout, v->ck, 1, w, v->ck, v->direct ? xs : r.col, v->nout, bias ? 1 : 0, y, v->nout);
-    }
+    for (int64_t k = 0; k < v->groups; k++)
+      forward(&r, r.a + (s * v->cin + k * v->cg) * v->nin * r.size, r.b + k * v->og * v->ck * r.size,
+              bias ? bias + k * v->og * r.size : NULL, out->data + (s * v->cout + k * v->og) * v->nout * r.size);
   ag__blocking_end(token);
   conv_end(&r);
   return AG_OK;
@@ -247,20 +385,19 @@ int ag__exec_convolution(const ag_exec *x) {
 int ag__exec_conv_grad_input(const ag_exec *x) {
   const ag_raw *out = &x->out[0];
   if (out->numel == 0) return AG_OK;
+  if (x->in[0].numel == 0) {
+    memset(out->data, 0, (size_t)out->numel * (size_t)ag__dtype_size(out->dtype));
+    return AG_OK;
+  }
   conv_run r;
   int st = conv_begin(&r, x, out->shape, x->in[1].shape);
   if (st) return st;
   const conv *v = &r.v;
   void *token = conv_token(v);
-  if (!v->direct) memset(out->data, 0, (size_t)out->numel * (size_t)r.size);
   for (int64_t s = 0; s < v->n; s++)
-    for (int64_t k = 0; k < v->groups; k++) {
-      const char *g = r.a + (s * v->cout + k * v->og) * v->nout * r.size;
-      const char *w = r.b + k * v->og * v->ck * r.size;
-      char *dx = out->data + (s * v->cin + k * v->cg) * v->nin * r.size;
-      ag__gemm(r.dtype, 1, 0, v->ck, v->nout, v->og, 1, w, v->ck, g, v->nout, 0, v->direct ? dx : r.col, v->nout);
-      if (!v->direct) ag__k->fold[r.dtype](&v->geom, dx, r.col);
-    }
+    for (int64_t k = 0; k < v->groups; k++)
+      backward_x(&r, r.a + (s * v->cout + k * v->og) * v->nout * r.size, r.b + k * v->og * v->ck * r.size,
+                 out->data + (s * v->cin + k * v->cg) * v->nin * r.size);
   ag__blocking_end(token);
   conv_end(&r);
   return AG_OK;
@@ -278,13 +415,9 @@ int ag__exec_conv_grad_weight(const ag_exec *x) {
   const conv *v = &r.v;
   void *token = conv_token(v);
   for (int64_t s = 0; s < v->n; s++)
-    for (int64_t k = 0; k < v->groups; k++) {
-      const char *g = r.a + (s * v->cout + k * v->og) * v->nout * r.size;
-      const char *xs = r.b + (s * v->cin + k * v->cg) * v->nin * r.size;
-      char *dw = out->data + k * v->og * v->ck * r.size;
-      if (!v->direct) ag__k->unfold[r.dtype](&v->geom, r.col, xs);
-      ag__gemm(r.dtype, 0, 1, v->og, v->ck, v->nout, 1, g, v->nout, v->direct ? xs : r.col, v->nout, 1, dw, v->ck);
-    }
+    for (int64_t k = 0; k < v->groups; k++)
+      backward_w(&r, r.a + (s * v->cout + k * v->og) * v->nout * r.size, r.b + (s * v->cin + k * v->cg) * v->nin * r.size,
+                 out->data + k * v->og * v->ck * r.size);
   ag__blocking_end(token);
   conv_end(&r);
   return AG_OK;
@@ -331,193 +464,4 @@ int ag__vjp_conv_grad_weight(ag_vjp *c) {
   if (c->need[1] && !c->status)
     ag__give(c, 1, conv_op(c, AG_OP_conv_grad_input, ag__vx(c, 0), G, ag__vmeta(c, 1)->shape));
   return c->status;
-}
-
-/* ---- max pooling; ints: nd, kernel, stride, padding, dilation (nd each), ceil_mode ---- */
-
-static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-static void pool_geometry(ag_k_convgeom *g, const ag_params *p, int ndim, const int64_t *shape) {
-  int nd = (int)p->i[0];
-  bool ceil_mode = p->i[1 + 4 * nd] != 0;
-  memset(g, 0, sizeof *g);
-  g->nd = nd;
-  g->c = 1;
-  for (int d = 0; d < ndim - nd; d++) g->c *= shape[d];
-  for (int d = 0; d < nd; d++) {
-    g->in[d] = shape[ndim - nd + d];
-    g->k[d] = p->i[1 + d];
-    g->stride[d] = p->i[1 + nd + d];
-    g->pad[d] = p->i[1 + 2 * nd + d];
-    g->dil[d] = p->i[1 + 3 * nd + d];
-    int64_t room = g->in[d] + 2 * g->pad[d] - g->dil[d] * (g->k[d] - 1) - 1;
-    g->out[d] = floor_div(room + (ceil_mode ? g->stride[d] - 1 : 0), g->stride[d]) + 1;
-    /* the last window must start inside the input or its left padding */
-    if (ceil_mode && (g->out[d] - 1) * g->stride[d] >= g->in[d] + g->pad[d]) g->out[d]--;
-  }
-}
-
-int ag__infer_max_pool(ag_infer *c) {
-  const ag_params *p = c->p;
-  int st = ag__need(c, 1, 1, 0);
-  if (st) return st;
-  if (p->i[0] < 1 || p->i[0] > 3)
-    return ag__fail(AG_ERR_VALUE, "max_pool(): 1 to 3 spatial dimensions are supported, not %lld", (long long)p->i[0]);
-  int nd = (int)p->i[0];
-  ag_array *x = c->in[0];
-  if ((st = ag__need(c, 1, 2 + 4 * nd, 0))) return st;
-  if (!ag__k->maxpool[x->dtype])
-    return ag__fail(AG_ERR_NOT_IMPLEMENTED, "\"max_pool%dd\" not implemented for '%s'", nd, ag__scalar_name(x->dtype));
-  char a[160], b[160];
-  if (x->ndim < nd)
-    return ag__fail(AG_ERR_RUNTIME, "max_pool%dd: Expected %dD or %dD input tensor, but got %s", nd, nd + 1, nd + 2,
-                    ag__shape_text(x->ndim, ag__shape(x), a, sizeof a));
-  for (int d = 0; d < nd; d++) {
-    int64_t k = p->i[1 + d], pad = p->i[1 + 2 * nd + d], dil = p->i[1 + 3 * nd + d];
-    if (k <= 0 || k > (1 << 30)) return ag__fail(AG_ERR_RUNTIME, "kernel size should be greater than zero, but got %lld", (long long)k);
-    if (p->i[1 + nd + d] <= 0) return ag__fail(AG_ERR_RUNTIME, "stride should be greater than zero, but got %lld", (long long)p->i[1 + nd + d]);
-    if (dil <= 0 || dil > (1 << 30)) return ag__fail(AG_ERR_RUNTIME, "dilation should be greater than zero, but got %lld", (long long)dil);
-    if (pad < 0) return ag__fail(AG_ERR_RUNTIME, "pad must be non-negative, but got pad: %lld", (long long)pad);
-    if (pad > ((k - 1) * dil + 1) / 2)
-      return ag__fail(AG_ERR_RUNTIME, "pad should be at most half of effective kernel size, but got pad=%lld, kernel_size=%lld and "
-                      "dilation=%lld", (long long)pad, (long long)k, (long long)dil);
-  }
-  ag_k_convgeom g;
-  pool_geometry(&g, p, x->ndim, ag__shape(x));
-  int64_t shape[AG_MAX_NDIM];
-  memcpy(shape, ag__shape(x), sizeof(int64_t) * x->ndim);
-  for (int d = 0; d < nd; d++) {
-    if (g.out[d] < 1)
-      return ag__fail(AG_ERR_RUNTIME, "Given input size: (%s). Calculated output size: (%s). Output size is too small",
-                      by_text(nd, g.in, a, sizeof a), by_text(nd, g.out, b, sizeof b));
-    shape[x->ndim - nd + d] = g.out[d];
-  }
-  ag__set_out(c, 0, x->dtype, x->ndim, shape);
-  ag__set_out(c, 1, AG_INT64, x->ndim, shape);
-  return AG_OK;
-}
-
-int ag__exec_max_pool(const ag_exec *x) {
-  const ag_raw *a = &x->in[0];
-  if (x->out[0].numel == 0) return AG_OK;
-  ag_k_convgeom g;
-  pool_geometry(&g, x->p, a->ndim, a->shape);
-  ag_temp t;
-  const char *data = ag__contig(a, &t);
-  if (!data) return AG_ERR_MEMORY;
-  int64_t taps = 1;
-  for (int d = 0; d < g.nd; d++) taps *= g.k[d];
-  void *token = ag__long_begin(x->out[0].numel * taps, AG_LONG_MATH);
-  ag__k->maxpool[a->dtype](&g, x->out[0].data, (int64_t *)(void *)x->out[1].data, data);
-  ag__blocking_end(token);
-  ag__temp_free(&t);
-  return AG_OK;
-}
-
-/* ---- pool_scatter, pool_gather: planes of values at flat positions; ints: nd, spatial shape of the large side ---- */
-
-static int infer_planes(ag_infer *c, int *nd) {
-  int st = ag__need(c, 2, 1, 0);
-  if (st) return st;
-  ag_array *a = c->in[0], *idx = c->in[1];
-  if (c->p->i[0] < 1 || c->p->i[0] > 3 || c->p->i[0] > a->ndim || a->ndim != idx->ndim)
-    return ag__fail(AG_ERR_RUNTIME, "%s(): operands and number of dimensions do not fit", c->row->name);
-  if (idx->dtype != AG_INT64)
-    return ag__fail(AG_ERR_RUNTIME, "%s(): expected indices to be Long but found %s", c->row->name, ag__scalar_name(idx->dtype));
-  *nd = (int)c->p->i[0];
-  int same = c->row->op == AG_OP_pool_scatter ? a->ndim : a->ndim - *nd;
-  if (memcmp(ag__shape(a), ag__shape(idx), sizeof(int64_t) * (size_t)same) != 0)
-    return ag__fail(AG_ERR_RUNTIME, "%s(): values and indices do not have the same shape", c->row->name);
-  return AG_OK;
-}
-
-int ag__infer_pool_scatter(ag_infer *c) {
-  int64_t shape[AG_MAX_NDIM];
-  int nd, st = infer_planes(c, &nd);
-  if (!st) st = ag__need(c, 2, 1 + nd, 0);
-  if (st) return st;
-  ag_array *a = c->in[0];
-  memcpy(shape, ag__shape(a), sizeof(int64_t) * a->ndim);
-  for (int d = 0; d < nd; d++)
-    if ((shape[a->ndim - nd + d] = c->p->i[1 + d]) < 0) return ag__fail(AG_ERR_RUNTIME, "pool_scatter(): negative size");
-  ag__set_out(c, 0, a->dtype, a->ndim, shape);
-  return AG_OK;
-}
-
-int ag__infer_pool_gather(ag_infer *c) {
-  int nd, st = infer_planes(c, &nd);
-  if (!st) ag__set_out(c, 0, c->in[0]->dtype, c->in[1]->ndim, ag__shape(c->in[1]));
-  return st;
-}
-
-static int bad_place(int64_t i, int64_t plane) {
-  return ag__fail(AG_ERR_INDEX, "Found an invalid max index: %lld (output volumes are of size %lld)", (long long)i, (long long)plane);
-}
-
-#define POOL(T, SUFFIX)                                                                                               \
-  static int pool_scatter_##SUFFIX(int64_t planes, int64_t m, int64_t plane, T *out, const T *g, const int64_t *idx) { \
-    for (int64_t p = 0; p < planes; p++, out += plane, g += m, idx += m)                                              \
-      for (int64_t k = 0; k < m; k++) {                                                                               \
-        if ((uint64_t)idx[k] >= (uint64_t)plane) return bad_place(idx[k], plane);                                     \
-        out[idx[k]] = (T)(out[idx[k]] + g[k]);                                                                        \
-      }                                                                                                               \
-    return AG_OK;                                                                                                     \
-  }                                                                                                                   \
-  static int pool_gather_##SUFFIX(int64_t planes, int64_t m, int64_t plane, T *out, const T *x, const int64_t *idx) {  \
-    for (int64_t p = 0; p < planes; p++, out += m, x += plane, idx += m)                                              \
-      for (int64_t k = 0; k < m; k++) {                                                                               \
-        if ((uint64_t)idx[k] >= (uint64_t)plane) return bad_place(idx[k], plane);                                     \
-        out[k] = x[idx[k]];                                                                                           \
-      }                                                                                                               \
-    return AG_OK;                                                                                                     \
-  }
-POOL(float, f32)
-POOL(double, f64)
-
-static int exec_planes(const ag_exec *x, bool scatter) {
-  const ag_raw *a = &x->in[0], *idx = &x->in[1], *out = &x->out[0], *large = scatter ? out : a;
-  int nd = (int)x->p->i[0];
-  int64_t plane = 1, planes = 1, m = 1;
-  if (scatter) memset(out->data, 0, (size_t)out->numel * (size_t)ag__dtype_size(out->dtype));
-  if (idx->numel == 0) return AG_OK;
-  for (int d = 0; d < large->ndim; d++) *(d < large->ndim - nd ? &planes : &plane) *= large->shape[d];
-  m = idx->numel / planes;
-  ag_temp ta, ti = {NULL, 0};
-  const void *v = ag__contig(a, &ta), *i = v ? ag__contig(idx, &ti) : NULL;
-  int st = AG_ERR_MEMORY;
-  if (i) {
-    void *o = out->data, *token = ag__long_begin(large->numel, AG_LONG_MOVE);
-    if (a->dtype == AG_FLOAT32) st = scatter ? pool_scatter_f32(planes, m, plane, o, v, i) : pool_gather_f32(planes, m, plane, o, v, i);
-    else if (a->dtype == AG_FLOAT64) st = scatter ? pool_scatter_f64(planes, m, plane, o, v, i) : pool_gather_f64(planes, m, plane, o, v, i);
-    else st = ag__fail(AG_ERR_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", x->row->name, ag__scalar_name(a->dtype));
-    ag__blocking_end(token);
-  }
-  ag__temp_free(&ti);
-  ag__temp_free(&ta);
-  return st;
-}
-int ag__exec_pool_scatter(const ag_exec *x) { return exec_planes(x, true); }
-int ag__exec_pool_gather(const ag_exec *x) { return exec_planes(x, false); }
-
-/* op(a, saved indices) over planes of m's spatial shape. */
-static ag_tensor *pool_op(ag_vjp *c, int op, ag_tensor *a, ag_tensor *idx, const ag_meta *m) {
-  int nd = (int)c->p.i[0];
-  ag_params p = {.ni = 1 + nd, .i = {nd}};
-  memcpy(p.i + 1, m->shape + m->ndim - nd, sizeof(int64_t) * (size_t)nd);
-  ag_tensor *in[2] = {a, idx};
-  return ag__b(c, op, 2, in, &p);
-}
-
-int ag__vjp_max_pool(ag_vjp *c) {
-  if (!c->need[0] || !c->g[0]) return c->status;
-  return ag__give(c, 0, pool_op(c, AG_OP_pool_scatter, c->g[0], ag__vy(c, 1), ag__vmeta(c, 0)));
-}
-int ag__vjp_pool_scatter(ag_vjp *c) {
-  if (!c->need[0]) return c->status;
-  ag_tensor *in[2] = {c->g[0], ag__vx(c, 1)};
-  return ag__give(c, 0, ag__b(c, AG_OP_pool_gather, 2, in, &c->p));
-}
-int ag__vjp_pool_gather(ag_vjp *c) {
-  if (!c->need[0]) return c->status;
-  return ag__give(c, 0, pool_op(c, AG_OP_pool_scatter, c->g[0], ag__vx(c, 1), ag__vmeta(c, 0)));
 }

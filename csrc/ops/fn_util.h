@@ -5,6 +5,8 @@
 #include "ops/exec.h"
 #include "ops/vjp.h"
 
+#include <stdio.h>
+
 /* Above this many elements moved (or multiplications) other threads of the host language may run meanwhile. */
 enum { AG_LONG_MOVE = 1 << 17, AG_LONG_MATH = 2000000 };
 static inline void *ag__long_begin(int64_t work, int64_t limit) { return work >= limit ? ag__blocking_begin() : NULL; }
@@ -45,6 +47,14 @@ static inline void ag__start_from(const ag_raw *out, const ag_raw *x) {
   if (out->data == x->data || x->numel == 0) return;
   if (x->contiguous) memcpy(out->data, x->data, (size_t)x->numel * (size_t)size);
   else ag__k->pack(x->ndim, x->shape, x->strides, 0, x->numel, out->data, x->data, size);
+}
+
+/* "2 x 3": sizes as PyTorch's messages about windows give them. */
+static inline char *ag__by_text(int n, const int64_t *s, char *buf, size_t size) {
+  size_t at = 0;
+  buf[0] = 0;
+  for (int k = 0; k < n && at < size; k++) at += (size_t)snprintf(buf + at, size - at, k ? " x %lld" : "%lld", (long long)s[k]);
+  return buf;
 }
 
 #endif
