@@ -464,7 +464,7 @@ static int vjp_with_position(ag_vjp *c) {
   const ag_meta *m = ag__vmeta(c, 0);
   ag_tensor *g = c->g[0], *at = ag__vy(c, 1);
   if (!g) return AG_OK;
-  if (m->ndim == 0) return ag__give(c, 0, ag__breshape(c, g, 0, NULL));
+  if (m->ndim == 0) return ag__give(c, 0, ag__breshape(c, g, 0, m->shape));
   if (!c->p.i[0]) {
     g = on_dim(c, AG_OP_unsqueeze, g, (int)c->p.i[1]);
     at = on_dim(c, AG_OP_unsqueeze, at, (int)c->p.i[1]);

@@ -358,6 +358,7 @@ int ag__vjp_diagonal(ag_vjp *c) { return vjp_part(c, rule_diagonal); }
 /* Reads a geometry (ndim, shape, strides, offset) out of p->i[at..]; *end: what follows. */
 static int read_geom(const ag_params *p, int at, const char *op, ag_geom *g, int *end) {
   int64_t n = at < p->ni ? p->i[at] : -1;
+  *end = at;
   if (n < 0 || n > AG_MAX_NDIM || at + 2 + 2 * n > p->ni)
     return ag__fail(AG_ERR_VALUE, "%s: the parameters are not a geometry", op);
   g->ndim = (int)n;
