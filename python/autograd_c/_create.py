@@ -169,8 +169,9 @@ def from_numpy(a):
     d = _numpy_dtype(a)
     size = a.itemsize
     if not a.flags.writeable:
-        _warnings.warn("The given NumPy array is not writable, and writing to this tensor would write to it all the same. "
-                       "You may want to copy the array first.", UserWarning, stacklevel=2)
+        _warnings.warn("The given NumPy array is not writable, so the tensor gets a copy of it: writing to the tensor does not "
+                       "change the array.", UserWarning, stacklevel=2)
+        return _from_array(a, d)
     if any(s % size for s in a.strides):
         raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
     if any(s < 0 for s in a.strides):

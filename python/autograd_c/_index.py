@@ -190,6 +190,8 @@ def setitem(self, key, value):
             s.pop(0)
         if len(s) < value.dim():
             value = value.reshape(s)
+        if value.shape != t.shape:
+            value = expand_at(f, value, tuple(t.shape))
         copy_at(f, t, value)
         return
     mask = tensors[0][1]

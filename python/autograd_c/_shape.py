@@ -20,6 +20,8 @@ def resolve_shape(shape, t):
     """shape with a -1 worked out from t's number of elements."""
     n = lib.ag_tensor_numel(t._h)
     if -1 in shape:
+        if shape.count(-1) > 1:
+            raise RuntimeError("only one dimension can be inferred")
         k = shape.index(-1)
         rest = _math.prod(shape[:k]) * _math.prod(shape[k + 1:])
         if rest == 0:

@@ -350,11 +350,16 @@ class Tensor:
                                "Boolean value of Tensor with more than one value is ambiguous")
         return self.item() != 0
 
+    def _scalar(self):
+        if lib.ag_tensor_numel(self._h) != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return self.item()
+
     def __float__(self):
-        return float(self.item())
+        return float(self._scalar())
 
     def __int__(self):
-        return int(self.item())
+        return int(self._scalar())
 
     def __index__(self):
         if lib.ag_tensor_dtype(self._h) >= lib.AG_FLOAT32 or lib.ag_tensor_numel(self._h) != 1:
@@ -362,7 +367,7 @@ class Tensor:
         return int(self.item())
 
     def __complex__(self):
-        return complex(self.item())
+        return complex(self._scalar())
 
     def __len__(self):
         if not lib.ag_tensor_ndim(self._h):

@@ -134,7 +134,7 @@ def node(n):
     if known is not None:
         lib.ag_node_release(n)
         return known
-    name = ffi.string(lib.ag_node_name(n)).decode()
+    name = ffi.string(lib.ag_node_name(n)).decode().rpartition("::")[2]
     cls = _classes.get(name)
     if cls is None:
         cls = _classes[name] = type(name, (Node,), {"__slots__": (), "__module__": __name__})
