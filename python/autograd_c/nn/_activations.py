@@ -2,9 +2,10 @@
 import math as _math
 from sys import _getframe
 
-from .._call import apply, apply_inplace
-from .._elementwise import copy_at
-from .._ffi import push_site
+from .. import _ffi
+from .._call import apply, apply_inplace, call1, wrap
+from .._elementwise import copy_at, sigmoid, tanh  # noqa: F401  (part of the surface)
+from .._ffi import OPS, push_site
 from .._reduce import log_softmax, softmax  # noqa: F401  (part of the surface)
 from .._tensor import wrap_dim
 
@@ -19,22 +20,24 @@ def _one(f, name, input, inplace, floats=()):
     return apply(f, name, (input,), (), floats)
 
 
+_RELU = OPS["relu"]
+
+
 def relu(input, inplace=False):
     """max(x, 0)."""
-    return _one(_getframe(1), "relu", input, inplace)
+    f = _getframe(1)
+    if not inplace and _ffi.tracking:  # the short way of the common case
+        try:
+            h = call1(_RELU, input._h, id(f.f_code), f.f_lasti)
+        except AttributeError:
+            raise TypeError(f"relu(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}") from None
+        if h:
+            return wrap(h)
+    return _one(f, "relu", input, inplace)
 
 
 def relu_(input):
     return _one(_getframe(1), "relu", input, True)
-
-
-def sigmoid(input):
-    """1 / (1 + exp(-x))."""
-    return apply(_getframe(1), "sigmoid", (input,))
-
-
-def tanh(input):
-    return apply(_getframe(1), "tanh", (input,))
 
 
 def silu(input, inplace=False):
@@ -50,7 +53,7 @@ def gelu(input, approximate="none"):
     Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
     """
     if approximate not in ("none", "tanh"):
-        raise RuntimeError(f"approximate argument must be either none or tanh.")
+        raise RuntimeError("approximate argument must be either none or tanh.")
     return apply(_getframe(1), "gelu" if approximate == "none" else "gelu_tanh", (input,))
 
 

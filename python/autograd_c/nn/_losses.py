@@ -4,10 +4,11 @@ import warnings as _warnings
 
 from .._call import apply, apply_multi
 from .._elementwise import cast_at, xlogy
-from .._ffi import lib, push_site
+from .._ffi import ffi, lib, push_site
 from .._shape import broadcast_tensors
 from .._tensor import Tensor
 
+_unpack = ffi.unpack
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2, "elementwise_mean": 1}
 
 
@@ -24,6 +25,13 @@ def _reduction(name, size_average=None, reduce=None):
 def _reduced(loss, reduction):
     r = _reduction(reduction)
     return loss.mean() if r == 1 else loss.sum() if r == 2 else loss
+
+
+def _same_shape(a, b):
+    """As a.shape == b.shape, without making the two objects."""
+    a, b = a._h, b._h
+    n = lib.ag_tensor_ndim(a)
+    return n == lib.ag_tensor_ndim(b) and _unpack(lib.ag_tensor_shape(a), n) == _unpack(lib.ag_tensor_shape(b), n)
 
 
 def _pair(input, target, stacklevel=3):
@@ -57,7 +65,7 @@ def _promote(f, input, target):
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """(input - target)^2, mean over all elements."""
     f = _getframe(1)
-    if input.shape != target.shape:
+    if not _same_shape(input, target):
         push_site()
         input, target = _pair(input, target)
     input, target = _promote(f, input, target)
@@ -140,10 +148,10 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     dim = 0 if input.dim() == 1 else 1
     if input.dim() < 1:
         raise RuntimeError("cross_entropy(): the input needs at least one dimension")
-    if target.shape == input.shape and target.is_floating_point():
-        push_site()
-        return _soft_cross_entropy(input, target, weight, reduction, label_smoothing, dim)
-    if target.dtype.is_floating_point and target.dim() == input.dim():
+    if target.is_floating_point() and target.dim() == input.dim():
+        if _same_shape(input, target):
+            push_site()
+            return _soft_cross_entropy(input, target, weight, reduction, label_smoothing, dim)
         raise RuntimeError(f"cross_entropy(): probabilities must have the input's shape {input.shape}, not {target.shape}")
     if weight is not None and weight.numel() != input.shape[dim]:
         raise RuntimeError(f"cross_entropy: weight tensor should be defined either for all {input.shape[dim]} classes or no classes but "

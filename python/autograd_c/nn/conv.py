@@ -65,8 +65,6 @@ class _ConvNd(Module):
 
     def _padded(self, input):
         """Input and padding of the convolution when the border is not zeros."""
-        if self.padding_mode == "zeros":
-            return input, self.padding
         if self.padding == "valid":
             sides = [(0, 0)] * self._nd
         elif self.padding == "same":
@@ -76,8 +74,9 @@ class _ConvNd(Module):
         return F.pad(input, [v for side in reversed(sides) for v in side], self.padding_mode), 0
 
     def forward(self, input):
-        x, padding = self._padded(input)
-        return self._function(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        p = self._parameters
+        x, padding = (input, self.padding) if self.padding_mode == "zeros" else self._padded(input)
+        return self._function(x, p["weight"], p["bias"], self.stride, padding, self.dilation, self.groups)
 
     def extra_repr(self):
         nd = self._nd

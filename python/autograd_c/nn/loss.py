@@ -22,7 +22,7 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
     def forward(self, input, target):
-        return self._function(input, target, weight=self.weight, reduction=self.reduction)
+        return self._function(input, target, weight=self._buffers["weight"], reduction=self.reduction)
 
 
 class MSELoss(_Loss):
@@ -68,7 +68,7 @@ class NLLLoss(_WeightedLoss):
         self.ignore_index = ignore_index
 
     def forward(self, input, target):
-        return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+        return F.nll_loss(input, target, weight=self._buffers["weight"], ignore_index=self.ignore_index, reduction=self.reduction)
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -80,8 +80,8 @@ class CrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
 
     def forward(self, input, target):
-        return F.cross_entropy(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
-                               label_smoothing=self.label_smoothing)
+        return F.cross_entropy(input, target, weight=self._buffers["weight"], ignore_index=self.ignore_index,
+                               reduction=self.reduction, label_smoothing=self.label_smoothing)
 
 
 class BCELoss(_WeightedLoss):
