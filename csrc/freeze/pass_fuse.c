@@ -7,8 +7,8 @@
  * tensor is computed in backward's loop, not stored by forward's.
  *
  * Instruction i may sink to unit U when every later unit that conflicts with it (reads or overwrites what it
- * writes, overwrites what it reads) is U or comes after U.  As U itself is the first such unit, one number per
- * storage is enough: the first later unit that reads it, the first that writes it.  Within a group everything that
+ * writes, overwrites what it reads) is U or comes after U.  So one number per storage is enough: the first later
+ * unit that reads it, the first that writes it.  Within a group everything that
  * is written there is read and written element by element at the same place, so that blocks do not meet. */
 
 enum { GROUP_MAX = 64 };
@@ -69,6 +69,20 @@ static bool self_compatible(const ag_ins *i, int64_t numel) {
 
 static int32_t min32(int32_t a, int32_t b) { return a < b ? a : b; }
 
+/* Takes instruction `at` into the unit whose last member is `unit`, when that is a fitting group. */
+static bool join(fuse *f, int32_t at, int32_t unit, int64_t numel) {
+  const ag_program *g = f->g;
+  if (unit == INT32_MAX || f->group_at[unit] < 0) return false;
+  group *u = &f->groups[f->group_at[unit]];
+  if (u->n >= GROUP_MAX || g->ins[u->head].out[0].geo->numel != numel) return false;
+  for (int32_t k = u->head; k >= 0; k = f->next[k])
+    if (!compatible(&g->ins[at], &g->ins[k], numel)) return false;
+  f->next[at] = u->head;
+  u->head = at;
+  u->n++;
+  return true;
+}
+
 static int32_t place(fuse *f, int32_t at) {
   ag_program *g = f->g;
   const ag_ins *i = &g->ins[at];
@@ -79,20 +93,13 @@ static int32_t place(fuse *f, int32_t at) {
   for (int j = 0; j < i->n_written; j++)
     first = min32(first, min32(f->reader[i->out[j].st], f->writer[i->out[j].st]));
   for (uint32_t j = ag__ins_first_read(i); j < i->n_in; j++) first = min32(first, f->writer[i->in[j].st]);
-  group *u = NULL;
-  if (first != INT32_MAX && f->group_at[first] >= 0) {
-    u = &f->groups[f->group_at[first]];
-    bool ok = u->n < GROUP_MAX && g->ins[u->head].out[0].geo->numel == numel;
-    for (int32_t k = u->head; k >= 0 && ok; k = f->next[k]) ok = compatible(i, &g->ins[k], numel);
-    if (!ok) u = NULL;
+  if (join(f, at, first, numel)) return first;
+  /* Failing that, beside another reader of an operand: it is then read once. */
+  for (uint32_t j = ag__ins_first_read(i); j < i->n_in; j++) {
+    int32_t r = f->reader[i->in[j].st];
+    if (r < first && aligned(&i->in[j], numel) && join(f, at, r, numel)) return r;
   }
-  if (u) {
-    f->next[at] = u->head;
-    u->head = at;
-    u->n++;
-    return first;
-  }
-  u = AG_PUSH(f->groups, f->n_groups, f->cap_groups);
+  group *u = AG_PUSH(f->groups, f->n_groups, f->cap_groups);
   if (!u) return -1;
   u->n = 1;
   u->head = at;

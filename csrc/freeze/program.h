@@ -164,6 +164,8 @@ typedef struct ag_program {
   int32_t *members;
   int64_t n_units;
 
+  bool grad_mode;    /* when the trace began */
+  int default_dtype;
   int64_t traced, removed_dead, removed_cse, folded, in_place; /* statistics */
 } ag_program;
 

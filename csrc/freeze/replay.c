@@ -157,6 +157,9 @@ static int check_leaves(ag_plan *p, ag_tensor *const *in) {
 
 static int check(ag_plan *p, ag_tensor *const *in) {
   const ag_program *g = p->g;
+  if (AG_UNLIKELY(g->grad_mode != ag__grad_on())) return ag__fail(AG_ERR_RETRACE, "grad mode is not what it was when the plan was traced");
+  if (AG_UNLIKELY(g->default_dtype != ag__default_float()))
+    return ag__fail(AG_ERR_RETRACE, "the default dtype is not what it was when the plan was traced");
   for (const ag_guard *u = g->guards, *end = u + g->n_guards; u < end; u++)
     if (AG_UNLIKELY(u->t->arr != u->arr || ag__requires_grad(u->t) != u->requires_grad)) return guard_failed(u);
   int st = g->n_inputs ? check_inputs(p, in) : AG_OK;

@@ -235,6 +235,8 @@ ag_trace *ag_trace_begin(int n_inputs, ag_tensor *const *inputs) {
     if (first) g->st[id].index = k;
     g->inputs[k].requires_grad = ag__requires_grad(inputs[k]);
   }
+  g->grad_mode = ag__grad_on();
+  g->default_dtype = ag__default_float();
   tr->tensors_before = ag__cnt.tensors;
   ag__thread.recorder = &tr->rec;
   return tr;
@@ -399,26 +401,28 @@ static int64_t escaped(finish *f) {
 static int settle_guards(ag_trace *tr) {
   ag_program *g = tr->g;
   int64_t n = 0;
-  for (int64_t k = 0; k < g->n_guards; k++) {
-    ag_guard u = g->guards[k];
-    int32_t id = known(tr, u.arr->st);
+  /* From the end: a view made inside holds its base, and was met after it. */
+  for (int64_t k = g->n_guards - 1; k >= 0; k--) {
+    ag_guard *u = &g->guards[k];
+    int32_t id = known(tr, u->arr->st);
     ag_pst *s = id >= 0 ? &g->st[id] : NULL;
-    bool alone = ag__ref_sole(&u.t->refs);
+    bool alone = ag__ref_sole(&u->t->refs);
     if (s && s->kind == AG_P_INPUT && !alone) {
       ag_pinput *in = &g->inputs[s->index];
       if (!in->pin) {
-        ag__storage_retain(u.arr->st);
-        in->pin = u.arr->st;
+        ag__storage_retain(u->arr->st);
+        in->pin = u->arr->st;
       }
       in->pinned = true;
     }
     if (alone || (s && s->kind != AG_P_BOUND)) {
-      ag_tensor_release(u.t);
-      ag__array_release(u.arr);
-    } else {
-      g->guards[n++] = u;
+      ag_tensor_release(u->t);
+      ag__array_release(u->arr);
+      u->t = NULL;
     }
   }
+  for (int64_t k = 0; k < g->n_guards; k++)
+    if (g->guards[k].t) g->guards[n++] = g->guards[k];
   g->n_guards = n;
   for (int64_t k = 0; k < g->n_leaves; k++) {
     ag_leaf *l = &g->leaves[k];

@@ -18,7 +18,6 @@ struct ag_trace {
   ag_tensor **inputs; /* references held */
   int32_t room;       /* of inputs */
   int64_t tensors_before;
-  bool grad_mode;
 };
 
 /* Turns a finished trace into a program (given to the caller), before any pass; frees the trace. */

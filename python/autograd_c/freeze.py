@@ -20,7 +20,7 @@ does beside the operations (printing, counting, drawing from `random`) happens d
 value of a tensor inside raises TracedDataError with the line.
 """
 import functools as _functools
-import sys as _sys
+from itertools import repeat as _repeat
 import types as _types
 import warnings as _warnings
 
@@ -98,10 +98,17 @@ def _rebuild(x, tensors):
 
 def _skeleton(x):
     """x without its tensors, so that a plan does not keep the first results alive."""
-    return _rebuild(x, iter(lambda: _HOLE, None))
+    return _rebuild(x, _repeat(_HOLE))
 
 
-_HOLE = _new(Tensor)
+class _Hole(Tensor):
+    """Stands for a tensor in a skeleton."""
+
+    def __del__(self):
+        pass
+
+
+_HOLE = _new(_Hole)
 _HOLE._h = NULL
 
 
@@ -111,11 +118,10 @@ _HOLE._h = NULL
 class Plan:
     """One frozen program with what it depends on.  Made by freeze; see Frozen.plans."""
 
-    def __init__(self, handle, key, guards, result, out_tensors, in_index, others):
+    def __init__(self, handle, key, guards, result, out_tensors, in_index, others, template):
         self._h = handle
         self._key = key
         self._guards = guards
-        self._ok = guards.check
         self._others = others
         self._in_index = in_index  # which of the arguments' tensors are inputs; the rest is bound by reference
         self._n_in = lib.ag_plan_n_inputs(handle)
@@ -125,6 +131,7 @@ class Plan:
         self._first = out_tensors  # the results of the traced call, until the first replay has looked at them
         self._same = None
         self._pool = []
+        self._template = template  # the arguments with holes for tensors, where they are no more than that
 
     def __del__(self, release=lib.ag_plan_release):
         release(self._h)
@@ -176,7 +183,7 @@ class Plan:
     @property
     def simple(self):
         """True when a call needs no more than the handle of its one new result."""
-        return self._single and self._first is None and self._same is None and not self._n_in
+        return self._single and self._first is None and self._same is None and self._template is not None
 
     # ---- looking at it ----
 
@@ -201,6 +208,14 @@ class Plan:
                 f"arena {f['arena_bytes']} bytes, {f['replays']} replays>")
 
 
+def _template(args, kwargs, tensors, in_index):
+    if kwargs or len(in_index) != len(tensors):
+        return None
+    if all(isinstance(a, Tensor) or type(a) in _PLAIN for a in args):
+        return tuple([_HOLE if isinstance(a, Tensor) else a for a in args])
+    return None
+
+
 class _Eager:
     """Stands in the list of plans for a signature that cannot be frozen."""
 
@@ -220,6 +235,7 @@ class Frozen:
         self.off = off
         self.entry = None  # the plan of the latest call
         self.table = {}
+        self.plans = []
         self.reasons = []
         self.warned = False
         self.reader = _guards.Reader(fn)
@@ -307,10 +323,11 @@ class Frozen:
         others = []
         _others(args, others)
         _others(kwargs, others)
-        e = Plan(h, key, guards, result, outs, in_index, others)
+        e = Plan(h, key, guards, result, outs, in_index, others, _template(args, kwargs, tensors, in_index))
         entries.insert(0, e)
         del entries[_MANY:]
         self.entry = e
+        self.list_plans()
         return result
 
     def _name(self):
@@ -318,10 +335,9 @@ class Frozen:
 
     # ---- looking at it ----
 
-    @property
-    def plans(self):
-        """All plans, the latest used first for each signature."""
-        return [e for entries in self.table.values() for e in entries if type(e) is Plan]
+    def list_plans(self):
+        """Brings `plans` up to date: the latest used first for each signature."""
+        self.plans[:] = [e for entries in self.table.values() for e in entries if type(e) is Plan]
 
     def _plan(self):
         if self.entry is None:
@@ -353,6 +369,7 @@ class Frozen:
     def reset(self):
         """Forgets all plans."""
         self.table.clear()
+        self.plans.clear()
         self.entry = None
 
 
@@ -360,39 +377,127 @@ def _describe(key):
     return ", ".join(f"{ffi.string(lib.ag_dtype_name(d)).decode()}{list(shape)}" for d, _, shape, _ in key[2]) or "no tensors"
 
 
-def _without_arguments(state):
-    """The call of a function that takes nothing: kept as short as can be."""
-    new, run, tensor, fast = _new, _run, Tensor, state.fast
+def _careful(state, setter):
+    """The slow half of a call; hands the plan it used, when it is simple enough, to the quick half."""
 
-    def frozen(*args, **kwargs):
-        if fast and not args and not kwargs:
-            e, ok, plan, pool = fast[0]
-            if ok():
-                try:
-                    outs = pool.pop()
-                except IndexError:
-                    outs = ffi.new("ag_tensor *[1]")
-                if run(plan, 0, NULL, outs) == 0:
-                    r = new(tensor)
-                    r._h = outs[0]
-                    pool.append(outs)
-                    return r
+    def call(args, kwargs):
         r = state.call(args, kwargs)
         e = state.entry
         if e is not None and e.simple:
-            fast[:] = [(e, e._ok, e._h, [])]
+            setter(e, e._guards.check, e._h)
         else:
-            fast.clear()
+            setter(None, _never, NULL)
         return r
+
+    return call
+
+
+def _never():
+    return False
+
+
+def _without_arguments(state):
+    """The call of a function that takes nothing: kept as short as can be."""
+    new, run, tensor, retrace, pool = _new, _run, Tensor, lib.AG_ERR_RETRACE, []
+    pop, push = pool.pop, pool.append
+    entry, ok, plan = None, _never, NULL
+
+    def setter(*to):
+        nonlocal entry, ok, plan
+        entry, ok, plan = to
+
+    careful = _careful(state, setter)
+
+    def frozen():
+        if ok():
+            try:
+                outs = pop()
+            except IndexError:
+                outs = ffi.new("ag_tensor *[1]")
+            status = run(plan, 0, NULL, outs)
+            if status == 0:
+                r = new(tensor)
+                r._h = outs[0]
+                push(outs)
+                return r
+            if status != retrace:
+                fail()
+        return careful((), {})
 
     return frozen
 
 
 def _with_arguments(state):
-    def frozen(*args, **kwargs):
-        e = state.entry
-        if e is not None and e._template is not None and not kwargs and len(args) == len(e._template) and e._ok():
-            pass
-        return state.call(args, kwargs)
+    """Any call: quick when all arguments are tensors or the same numbers as before."""
+    new, run, tensor, retrace, hole = _new, _run, Tensor, lib.AG_ERR_RETRACE, _HOLE
+    entry, ok, plan = None, _never, NULL
 
+    def setter(*to):
+        nonlocal entry, ok, plan
+        entry, ok, plan = to
+
+    careful = _careful(state, setter)
+
+    def frozen(*args, **kwargs):
+        if ok() and not kwargs and len(args) == len(entry._template):
+            e = entry
+            pair = e.arrays()
+            ins, outs = pair
+            k = 0
+            for a, want in zip(args, e._template):
+                if want is hole:
+                    if not isinstance(a, tensor):
+                        break
+                    ins[k] = a._h
+                    k += 1
+                elif a is not want:
+                    break
+            else:
+                status = run(e._h, k, ins, outs)
+                if status == 0:
+                    r = new(tensor)
+                    r._h = outs[0]
+                    e._pool.append(pair)
+                    return r
+                if status != retrace:
+                    fail()
+        return careful(args, kwargs)
+
+    return frozen
+
+
+def freeze(fn=None, *example, off=()):
+    """Frozen version of fn, also as a decorator: traced at the first call, replayed afterwards.
+
+    fn: a function or method of tensors (in tuples, lists, dicts at will), numbers, strings and other objects.
+    example: arguments for a first call made at once, which traces.
+    off: names of passes to leave out (freeze.PASSES); the bits of the results do not depend on them.
+
+    The result has the attributes print(), text(), report(), why_retraced(), reset(), plans and __wrapped__.
+    A function whose result still has a graph (no backward inside) runs as it is; why_retraced() says so.
+    Inside another frozen function's trace it runs as part of that.
+    """
+    if fn is None:
+        return lambda f: freeze(f, off=off)
+    if not callable(fn):
+        raise TypeError(f"freeze() takes a function, not {type(fn).__name__}")
+    if isinstance(off, str):
+        off = (off,)
+    for name in off:
+        if name not in PASSES:
+            raise ValueError(f"no pass is called {name!r}: there are {', '.join(PASSES)}")
+    state = Frozen(fn, sum(1 << PASSES.index(name) for name in set(off)))
+    code = getattr(fn, "__code__", None)
+    takes = code is None or isinstance(fn, _types.MethodType) or code.co_argcount or code.co_kwonlyargcount or code.co_flags & 0x0C
+    frozen = (_with_arguments if takes else _without_arguments)(state)
+    try:
+        _functools.update_wrapper(frozen, fn)
+    except AttributeError:
+        frozen.__wrapped__ = fn
+    frozen.state = state
+    for name in ("print", "text", "report", "why_retraced", "reset", "plans"):
+        setattr(frozen, name, getattr(state, name))
+    frozen.__wrapped__ = fn
+    if example:
+        frozen(*example)
     return frozen
