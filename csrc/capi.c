@@ -220,6 +220,7 @@ int ag_tensor_read(ag_tensor *t, void *out) {
   if (st) return st;
   ag_raw r = ag__raw(t->arr);
   int size = ag__dtype_size(r.dtype);
+  if (r.numel == 0) return AG_OK;
   if (r.contiguous) memcpy(out, r.data, (size_t)r.numel * (size_t)size);
   else ag__k->pack(r.ndim, r.shape, r.strides, 0, r.numel, out, r.data, size);
   return AG_OK;
@@ -391,7 +392,7 @@ int ag_node_n_inputs(const ag_node *n) { return (int)n->n_in; }
 
 ag_node *ag_node_next(ag_node *n, int k, int *output_nr) {
   if (k < 0 || (uint32_t)k >= n->n_in) return ag__fail_null(AG_ERR_INDEX, "%s has no input %d", ag_node_name(n), k);
-  if (output_nr) *output_nr = (int)n->in[k].nr;
+  if (output_nr) *output_nr = n->in[k].node ? (int)n->in[k].nr : 0;
   return n->in[k].node ? ag__node_retain(n->in[k].node) : NULL;
 }
 

@@ -100,18 +100,31 @@ static uint32_t save_mask(const ag_row *row, int n_in, const bool *need) {
   return m;
 }
 
-/* Makes the node of a call: edges of the inputs that need a gradient, saved values. */
+/* The value of a about to be overwritten: a copy of its own (new), made by an op so that traces see it. */
+static ag_array *copy_of(ag_array *a) {
+  ag_tensor *t = ag__tensor_of(a), *c = t ? ag__apply1(AG_OP_clone, 1, &t, NULL) : NULL;
+  ag_array *r = c ? ag__array_retain(c->arr) : NULL;
+  ag_tensor_release(c);
+  ag_tensor_release(t);
+  return r;
+}
+
+/* Makes the node of a call: edges of the inputs that need a gradient, saved values.  target: the array that the
+ * call will overwrite, or NULL; what is saved of it is saved as a copy. */
 static ag_node *record_node(const ag_row *row, int n_in, ag_tensor *const *in, const bool *need, const ag_params *p,
-                            ag_array *const *out) {
+                            ag_array *const *out, const ag_array *target) {
   uint32_t mask = save_mask(row, n_in, need);
   ag_node *n = ag__node_new(row->op, (uint32_t)n_in, (uint32_t)row->n_out, (uint32_t)__builtin_popcount(mask), p, out);
   if (!n) return NULL;
   ag_saved *s = n->saved;
   for (int k = 0; k < n_in; k++) {
     if (need[k] && ag__tensor_edge(in[k], &n->in[k])) goto failed;
+    /* Rows of any number of operands: an edge to nowhere tells how many elements its operand had. */
+    if (!need[k] && row->n_in < 0) n->in[k].nr = in[k]->arr->numel < UINT32_MAX ? (uint32_t)in[k]->arr->numel : UINT32_MAX;
     if (k < 24 && mask >> k & 1) {
-      s->arr = ag__array_retain(in[k]->arr);
-      s->version = in[k]->arr->st->version;
+      s->arr = AG_UNLIKELY(target && target->st == in[k]->arr->st) ? copy_of(in[k]->arr) : ag__array_retain(in[k]->arr);
+      if (!s->arr) goto failed;
+      s->version = s->arr->st->version;
       s->which = (int8_t)k;
       if (n->in[k].node) {
         s->node = ag__node_retain(n->in[k].node);
@@ -274,7 +287,7 @@ int ag__apply(int op, int n_in, ag_tensor *const *in, const ag_params *p, ag_ten
     }
   }
   if (c.any_grad) {
-    node = record_node(row, n_in, c.in, c.need, &c.p, out);
+    node = record_node(row, n_in, c.in, c.need, &c.p, out, NULL);
     if (AG_UNLIKELY(!node)) {
       st = ag_last_status();
       goto done;
@@ -315,6 +328,7 @@ ag_tensor *ag__apply1(int op, int n_in, ag_tensor *const *in, const ag_params *p
 /* ---- writes in place ---- */
 
 static bool overlaps_itself(const ag_array *a) {
+  if (a->numel == 0) return false;
   for (int k = 0; k < a->ndim; k++)
     if (ag__strides(a)[k] == 0 && ag__shape(a)[k] > 1) return true;
   return false;
@@ -402,8 +416,6 @@ static int rebase(ag_tensor *t, ag_node *n) {
   return AG_OK;
 }
 
-uint32_t ag__row_writes(const ag_row *row, int n_in);
-
 /* in[0] = op(in[0], ...) where the op's type is not in[0]'s: computed aside, then copied with a cast. */
 static int inplace_by_copy(int op, const call *c, ag_tensor *target) {
   int dtype = c->in[c->row->kind == AG_KIND_SEL3 ? 1 : 0]->arr->dtype;
@@ -479,9 +491,8 @@ int ag__apply_inplace(int op, int n_in, ag_tensor *const *in, const ag_params *p
     goto done;
   }
   if (c.any_grad && ag__is_float(target->dtype)) {
-    /* Made before the write, so that a failure leaves the tensor as it was; saved inputs keep the old version,
-     * which backward will find stale if they were overwritten, as in PyTorch. */
-    node = record_node(row, n_in, c.in, c.need, &c.p, &target);
+    /* Made before the write, so that a failure leaves the tensor as it was. */
+    node = record_node(row, n_in, c.in, c.need, &c.p, &target, target);
     if (!node) st = ag_last_status();
   }
   if (!st) st = run(&c, &target, 1);

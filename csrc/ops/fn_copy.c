@@ -35,9 +35,9 @@ int ag__infer_cast(ag_infer *c) {
 
 static int cast_to_out(const ag_raw *in, const ag_raw *out) {
   void *token = ag__long_begin(out->numel, AG_LONG_MOVE);
-  ag__move_cast(in, out->ndim, out->shape, out->dtype, out->data);
+  int st = ag__move_cast(in, out->ndim, out->shape, out->dtype, out->data);
   ag__blocking_end(token);
-  return AG_OK;
+  return st;
 }
 
 int ag__exec_cast(const ag_exec *x) { return cast_to_out(&x->in[0], &x->out[0]); }
@@ -107,11 +107,7 @@ int ag__infer_full(ag_infer *c) {
 
 int ag__exec_full(const ag_exec *x) { return ag__exec_fill(x); }
 
-/* ---- cat ----
- * Behind the dim, infer keeps the operands' sizes along it as pairs (how many, size): the rule knows the shape
- * of those inputs only that want a gradient.  More than MAX_RUNS runs are not kept; see offsets_known. */
-
-enum { MAX_RUNS = (AG_PARAM_INTS - 1) / 2 };
+/* ---- cat ---- */
 
 /* PyTorch takes a 1-d tensor of no elements for nothing at all. */
 static bool nothing(int ndim, const int64_t *shape) { return ndim == 1 && shape[0] == 0; }
@@ -131,10 +127,8 @@ int ag__infer_cat(ag_infer *c) {
   if (st) return st;
   int64_t shape[AG_MAX_NDIM], total = 0;
   memcpy(shape, ag__shape(like), INTS(like->ndim));
-  ag_params *p = c->p;
-  p->i[0] = dim;
-  p->ni = 1;
-  bool keep = true;
+  c->p->i[0] = dim;
+  c->p->ni = 1;
   for (int k = 0; k < c->n_in; k++) {
     ag_array *a = c->in[k];
     int64_t size = 0;
@@ -150,18 +144,7 @@ int ag__infer_cat(ag_infer *c) {
       size = ag__shape(a)[dim];
     }
     if (__builtin_add_overflow(total, size, &total)) return ag__fail(AG_ERR_MEMORY, "cat(): the result is too large");
-    if (!keep) continue;
-    if (p->ni > 1 && p->i[p->ni - 1] == size) {
-      p->i[p->ni - 2]++;
-    } else if (p->ni + 2 <= 1 + 2 * MAX_RUNS) {
-      p->i[p->ni] = 1;
-      p->i[p->ni + 1] = size;
-      p->ni += 2;
-    } else {
-      keep = false;
-    }
   }
-  if (!keep) p->ni = 1;
   shape[dim] = total;
   ag__set_out(c, 0, dtype, like->ndim, shape);
   return AG_OK;
@@ -174,15 +157,16 @@ static int cat_parts(const ag_exec *x, int dim) {
   for (int k = 0; k < x->n_in; k++) {
     const ag_raw *a = &x->in[k];
     if (a->numel == 0) continue;
-    if (a->dtype != out->dtype) {
+    bool turned = !a->contiguous && a->strides[a->ndim - 1] != 1 && dim > 0;
+    if (a->dtype != out->dtype || turned) {
       ag_temp t;
       int64_t strides[AG_MAX_NDIM];
-      void *cast = ag__temp(&t, (size_t)a->numel * (size_t)size);
-      if (!cast) return AG_ERR_MEMORY;
-      ag__move_cast(a, a->ndim, a->shape, out->dtype, cast);
+      void *plain = ag__temp(&t, (size_t)a->numel * (size_t)size);
+      int st = plain ? ag__move_cast(a, a->ndim, a->shape, out->dtype, plain) : AG_ERR_MEMORY;
       ag__strides_contiguous(a->ndim, a->shape, strides);
-      ag__move_region(a->ndim, a->shape, to, out->strides, cast, strides, size);
+      if (!st) ag__move_region(a->ndim, a->shape, to, out->strides, plain, strides, size);
       ag__temp_free(&t);
+      if (st) return st;
     } else {
       ag__move_region(a->ndim, a->shape, to, out->strides, a->data, a->strides, size);
     }
@@ -198,41 +182,26 @@ int ag__exec_cat(const ag_exec *x) {
   return st;
 }
 
-/* Size of input k along the dim, from its shape where that is known. */
+/* Size of operand k along the dim.  Of one without a history the node knows how many elements it had. */
 static int64_t size_in(const ag_vjp *c, int k, int dim) {
-  const ag_meta *m = ag__vmeta(c, k);
-  return nothing(m->ndim, m->shape) && c->g[0]->arr->ndim != 1 ? 0 : m->shape[dim];
+  const ag_array *g = c->g[0]->arr;
+  if (c->node->in[k].node) {
+    const ag_meta *m = ag__vmeta(c, k);
+    return nothing(m->ndim, m->shape) && g->ndim != 1 ? 0 : m->shape[dim];
+  }
+  int64_t line = 1; /* elements at one place of the dim */
+  for (int d = 0; d < g->ndim; d++)
+    if (d != dim) line *= ag__shape(g)[d];
+  return line ? (int64_t)c->node->in[k].nr / line : 0;
 }
 
 int ag__vjp_cat(ag_vjp *c) {
   int dim = (int)c->p.i[0], n = (int)c->node->n_in, st = AG_OK;
-  const ag_array *g = c->g[0]->arr;
-  int64_t rest = ag__shape(g)[dim], at = 0;
-  int unknown = 0; /* runs of inputs of unknown size */
-  bool kept = c->p.ni > 1;
-  for (int k = 0; k < n; k++) {
-    if (c->need[k]) rest -= size_in(c, k, dim);
-    else if (k == 0 || c->need[k - 1]) unknown++;
-  }
-  if (!kept && unknown > 1)
-    return ag__fail(AG_ERR_NOT_IMPLEMENTED,
-                    "cat: more than %d runs of different sizes, of which only some require a gradient, at once", MAX_RUNS);
-  int run = 1;
-  int64_t in_run = 0;
+  int64_t at = 0;
   for (int k = 0; k < n && !st; k++) {
-    int64_t size;
-    if (kept) {
-      size = c->p.i[run + 1];
-      if (++in_run == c->p.i[run]) {
-        run += 2;
-        in_run = 0;
-      }
-    } else if (c->need[k]) {
-      size = size_in(c, k, dim);
-    } else {
-      size = rest; /* the one run of unknown size, as a whole */
-      rest = 0;
-    }
+    if (!c->node->in[k].node && c->node->in[k].nr == UINT32_MAX)
+      return ag__fail(AG_ERR_NOT_IMPLEMENTED, "cat: the derivative beside an operand of more than four thousand million elements");
+    int64_t size = size_in(c, k, dim);
     if (c->need[k]) {
       const ag_meta *m = ag__vmeta(c, k);
       bool empty = nothing(m->ndim, m->shape);

@@ -11,7 +11,7 @@
 
 typedef struct ag_edge {
   ag_node *node; /* NULL: no gradient flows here */
-  uint32_t nr;
+  uint32_t nr;   /* which of node's outputs; without a node, in rows of any number of inputs: elements of the input */
 } ag_edge;
 
 typedef struct ag_saved {
