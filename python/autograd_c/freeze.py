@@ -20,7 +20,8 @@ does beside the operations (printing, counting, drawing from `random`) happens d
 value of a tensor inside raises TracedDataError with the line.
 """
 import functools as _functools
-from itertools import repeat as _repeat
+from itertools import chain as _chain, repeat as _repeat
+import sys as _sys
 import types as _types
 import warnings as _warnings
 
@@ -164,7 +165,8 @@ class Plan:
                 lib.ag_tensor_release(h)
                 res.append(same[k])
                 continue
-            for t in tensors:
+            # An argument, or the same tensor as an earlier result?
+            for t in _chain(tensors, res):
                 if t._h == h:
                     lib.ag_tensor_release(h)
                     break
@@ -250,7 +252,7 @@ class Frozen:
         key = _flatten(args, tensors), _flatten(kwargs, tensors) if kwargs else None, _signature(tensors), lib.ag_grad_enabled()
         entries = self.table.get(key)
         why = "first call" if not self.table else "first call with these arguments: " + _describe(key)
-        tries = 0
+        tries, reason = 0, None  # of the plan used latest
         if entries is not None:
             for e in entries:
                 if type(e) is _Eager:
@@ -262,7 +264,7 @@ class Frozen:
                     break
                 changed = e._guards.changed()
                 if changed:
-                    why = changed
+                    reason = reason or changed
                     continue
                 status, result = e.run(tensors)
                 if status == 0:
@@ -273,8 +275,8 @@ class Frozen:
                     return result
                 if status != lib.AG_ERR_RETRACE:
                     check(status)
-                why = last_error()
-        return self.trace(args, kwargs, tensors, key, why, tries)
+                reason = reason or last_error()
+        return self.trace(args, kwargs, tensors, key, reason or why, tries)
 
     def trace(self, args, kwargs, tensors, key, why, tries):
         self.reasons.append(why)
@@ -501,3 +503,16 @@ def freeze(fn=None, *example, off=()):
     if example:
         frozen(*example)
     return frozen
+
+
+freeze.PASSES = PASSES
+
+
+class _Module(_types.ModuleType):
+    """`import autograd_c.freeze` puts this module where the function of the same name is looked for: it takes calls too."""
+
+    def __call__(self, *args, **kwargs):
+        return freeze(*args, **kwargs)
+
+
+_sys.modules[__name__].__class__ = _Module
