@@ -113,10 +113,6 @@ def test_an_element_knows_not_its_place(name, dtype):
 IN_PLACE = [n for n in NAMES if ROWS[n].in_place == 1 and ROWS[n].kind not in ("unary condition", "comparison", "select")]
 
 
-def mentions(text, what):
-    return text is not None and what in text.replace("(", ",").replace(")", ",").replace(" ", "").split(",")
-
-
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_in_place_bits(name):
     """x.op_(...) leaves in x what op(x, ...) gives: whole tensors, and every kind of view, whose surroundings stay."""
@@ -161,7 +157,7 @@ def test_in_place_on_a_view(name):
 
 @pytest.mark.parametrize("name", [n for n in IN_PLACE if ROWS[n].differentiable and EW[n].types != "integer"])
 def test_in_place_gradient(name):
-    """The gradient through y = x.clone(); y.op_() is op's own, or a refusal where the derivative needs what was overwritten."""
+    """The gradient through y = x.clone(); y.op_() is op's own, also where the derivative needs what was overwritten."""
     row, params = ROWS[name], EW[name].params[0]
     xs = [fill(row, k, (6,), np.float64, 7) for k in range(row.n_in)]
     w = np.linspace(0.5, 2, 6)
@@ -170,14 +166,10 @@ def test_in_place_gradient(name):
         want = values(grad([call(name, ts, floats=params)], [ts[k]], [tensor(w)])[0])
         y = call("clone", [ts[0]])
         call_inplace(name, [y] + ts[1:], floats=params)
-        if mentions(row.grad_text[k], "x0"):
-            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-                grad([y], [ts[k]], [tensor(w)])
-        else:
-            same_bits(grad([y], [ts[k]], [tensor(w)])[0], want, f"{name} in operand {k}")
+        same_bits(grad([y], [ts[k]], [tensor(w)])[0], want, f"{name} in operand {k}")
 
 
-@pytest.mark.parametrize("name", [n for n in IN_PLACE if ROWS[n].differentiable and EW[n].types != "integer" and not mentions(ROWS[n].grad_text[0], "x0")])
+@pytest.mark.parametrize("name", [n for n in IN_PLACE if ROWS[n].differentiable and EW[n].types != "integer"])
 def test_in_place_gradient_through_a_view(name):
     """A write to part of y: the part's gradient passes the op, the rest of y goes straight."""
     row, params = ROWS[name], EW[name].params[0]
