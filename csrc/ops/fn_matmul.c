@@ -196,8 +196,8 @@ int ag__infer_addmm(ag_infer *c) {
 /* In place, out holds the bias already; an operand that is also the result is copied by product2. */
 int ag__exec_addmm(const ag_exec *x) {
   const ag_raw *out = &x->out[0];
-  ag__move_cast(&x->in[0], 2, out->shape, out->dtype, out->data);
-  return product2(&x->in[1], &x->in[2], true, out);
+  int st = ag__move_cast(&x->in[0], 2, out->shape, out->dtype, out->data);
+  return st ? st : product2(&x->in[1], &x->in[2], true, out);
 }
 
 int ag__vjp_addmm(ag_vjp *c) {

@@ -25,19 +25,15 @@ void ag__move_fill(int dtype, int64_t n, void *out, double v) {
   }
 }
 
-void ag__move_cast(const ag_raw *src, int ndim, const int64_t *shape, int dtype, void *out) {
+int ag__move_cast(const ag_raw *src, int ndim, const int64_t *shape, int dtype, void *out) {
   int64_t n = ag__numel(ndim, shape);
-  if (n <= 0) return;
-  int ssize = ag__dtype_size(src->dtype), dsize = ag__dtype_size(dtype);
-  bool plain = src->contiguous && src->numel == n;
-  if (plain && src->dtype == dtype) {
-    memmove(out, src->data, (size_t)n * (size_t)dsize);
-    return;
-  }
+  if (n <= 0) return AG_OK;
+  int ssize = ag__dtype_size(src->dtype);
   ag_k_cast *cast = ag__k->cast[src->dtype][dtype];
-  if (plain) {
-    cast(n, out, src->data);
-    return;
+  if (src->contiguous && src->numel == n) {
+    if (src->dtype == dtype) memmove(out, src->data, (size_t)n * (size_t)ssize);
+    else cast(n, out, src->data);
+    return AG_OK;
   }
   int64_t strides[AG_MAX_NDIM];
   for (int k = 0; k < ndim; k++) {
@@ -45,17 +41,18 @@ void ag__move_cast(const ag_raw *src, int ndim, const int64_t *shape, int dtype,
     strides[k] = s >= 0 && src->shape[s] == shape[k] ? src->strides[s] : 0;
   }
   if (src->dtype == dtype) {
-    ag__k->pack(ndim, shape, strides, 0, n, out, src->data, dsize);
-    return;
+    ag__k->pack(ndim, shape, strides, 0, n, out, src->data, ssize);
+    return AG_OK;
   }
-  /* Block by block, so that the packed copy stays in the first-level cache and costs no memory. */
-  enum { BLOCK = 1024 };
-  _Alignas(64) char buf[BLOCK * 8];
-  for (int64_t i = 0; i < n; i += BLOCK) {
-    int64_t m = n - i < BLOCK ? n - i : BLOCK;
-    ag__k->pack(ndim, shape, strides, i, m, buf, src->data, ssize);
-    cast(m, (char *)out + i * dsize, buf);
-  }
+  enum { FEW = 1024 };
+  _Alignas(64) char few[FEW * 8];
+  ag_temp t = {0, 0};
+  void *packed = n <= FEW ? few : ag__temp(&t, (size_t)n * (size_t)ssize);
+  if (!packed) return AG_ERR_MEMORY;
+  ag__k->pack(ndim, shape, strides, 0, n, packed, src->data, ssize);
+  cast(n, out, packed);
+  ag__temp_free(&t);
+  return AG_OK;
 }
 
 static void row_copy(int64_t n, char *d, int64_t ds, const char *s, int64_t ss, int size) {
@@ -96,6 +93,15 @@ void ag__move_region(int ndim, const int64_t *shape, char *dst, const int64_t *d
   }
   if (nd == 0) {
     memcpy(dst, src, (size_t)size);
+    return;
+  }
+  /* The kernels know how to turn; they want one side contiguous. */
+  if (ag__is_contiguous(nd, sh, ds)) {
+    ag__k->pack(nd, sh, ss, 0, ag__numel(nd, sh), dst, src, size);
+    return;
+  }
+  if (ag__is_contiguous(nd, sh, ss)) {
+    ag__k->unpack(nd, sh, ds, 0, ag__numel(nd, sh), dst, src, size);
     return;
   }
   for (;;) {
