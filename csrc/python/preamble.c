@@ -33,6 +33,16 @@ ag_tensor *agpy_from_object(int ndim, const int64_t *shape, const int64_t *strid
   return t;
 }
 
+ag_tensor *agpy_call1(int op, ag_tensor *a) { return ag_call1(op, a, 0, 0); }
+
+ag_tensor *agpy_call2(int op, ag_tensor *a, ag_tensor *b) { return ag_call2(op, a, b, 0, 0); }
+
+ag_tensor *agpy_call1i(int op, ag_tensor *a, int n, int64_t i0, int64_t i1, int64_t i2, int64_t i3, uintptr_t code, int lasti)
+{
+  int64_t ints[4] = {i0, i1, i2, i3};
+  return ag_calln(op, 1, &a, n, ints, 0, NULL, code, lasti);
+}
+
 int agpy_inplace2(int op, ag_tensor *a, ag_tensor *b, uintptr_t code, int lasti)
 {
   ag_tensor *in[2] = {a, b};

@@ -5,7 +5,10 @@ void agpy_init(void);
 /* A tensor over memory of a Python object, which is kept alive (owner is its id()) until the tensor's
  * storage goes. */
 ag_tensor *agpy_from_object(int ndim, const int64_t *shape, const int64_t *strides, int dtype, uintptr_t data, uintptr_t owner);
-/* Short forms of hot calls. */
+/* Short forms of hot calls: without position; one operand and n <= 4 ints; in place. */
+ag_tensor *agpy_call1(int op, ag_tensor *a);
+ag_tensor *agpy_call2(int op, ag_tensor *a, ag_tensor *b);
+ag_tensor *agpy_call1i(int op, ag_tensor *a, int n, int64_t i0, int64_t i1, int64_t i2, int64_t i3, uintptr_t code, int lasti);
 int agpy_inplace2(int op, ag_tensor *a, ag_tensor *b, uintptr_t code, int lasti);
 int agpy_backward(ag_tensor *root, int retain_graph, int create_graph);
 /* The single element; a failure gives NaN or INT64_MIN and is told from such values by asking again

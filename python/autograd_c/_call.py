@@ -17,6 +17,8 @@ from ._tensor import Tensor
 new = object.__new__
 call1, call2, call2s, call2i = lib.ag_call1, lib.ag_call2, lib.ag_call2s, lib.ag_call2i
 calln = lib.ag_calln
+call1i = lib.agpy_call1i
+_plain1, _plain2 = lib.agpy_call1, lib.agpy_call2
 inplace2, inplace_s = lib.agpy_inplace2, lib.ag_call_inplace_s
 
 _pairs = []  # (with positions, without)
@@ -45,6 +47,22 @@ def apply(f, name, tensors, ints=(), floats=()):
         if not h:
             learn(f)
             h = calln(op, len(hs), hs, len(ints), ints, len(floats), floats, id(f.f_code), f.f_lasti)
+    if not h:
+        fail()
+    r = new(Tensor)
+    r._h = h
+    return r
+
+
+def apply1(f, op, t, n, i0=0, i1=0, i2=0, i3=0):
+    """Result of op (its number) on one tensor with n <= 4 ints: the short way for views and reductions."""
+    if _ffi.tracking and f is not None:
+        h = call1i(op, t._h, n, i0, i1, i2, i3, id(f.f_code), f.f_lasti)
+        if not h:
+            learn(f)
+            h = call1i(op, t._h, n, i0, i1, i2, i3, id(f.f_code), f.f_lasti)
+    else:
+        h = call1i(op, t._h, n, i0, i1, i2, i3, 0, 0)
     if not h:
         fail()
     r = new(Tensor)
@@ -194,7 +212,7 @@ def unary(name, public=None, doc=None):
 
     def plain(input):
         try:
-            h = call1(op, input._h, 0, 0)
+            h = _plain1(op, input._h)
         except AttributeError:
             raise not_a_tensor(public, "input", 1, input) from None
         if not h:
@@ -244,9 +262,9 @@ def binary(name, public=None, rev=False, operator=False, doc=None):
             elif t is int:
                 h = call2i(op, input._h, other, rev, 0, 0)
             elif rev:
-                h = call2(op, other._h, input._h, 0, 0)
+                h = _plain2(op, other._h, input._h)
             else:
-                h = call2(op, input._h, other._h, 0, 0)
+                h = _plain2(op, input._h, other._h)
         except AttributeError:
             return binary_at(None, op, public, input, other, rev, operator)
         if not h:

@@ -43,6 +43,15 @@ def _pack(values, shape, d):
     return wrap(lib.ag_from_data(len(shape), shape, d.code, ffi.from_buffer(buf)))
 
 
+def _from_floats(data, code):
+    """Tensor of a flat list that starts with a float, or None when something in it is no plain number."""
+    try:
+        buf = _array("f" if code == lib.AG_FLOAT32 else "d", data)
+    except TypeError:
+        return None
+    return wrap(lib.ag_from_data(1, [len(data)], code, ffi.from_buffer(buf)))
+
+
 def _infer(values):
     """dtype of a flat list of numbers: float beats int beats bool; NumPy's scalars and tensors keep their own."""
     kinds = set(map(type, values))
@@ -118,7 +127,11 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             d = int64 if kind is int else bool_
         t = wrap(lib.ag_scalar(data, d.code)) if d.is_floating_point else _pack([data], (), d)
     elif isinstance(data, _SEQUENCE):
-        t = _from_sequence(data, d)
+        t = None
+        if data and type(data[0]) is float and (d is None or d.is_floating_point):
+            t = _from_floats(data, lib.ag_default_dtype() if d is None else d.code)
+        if t is None:
+            t = _from_sequence(data, d)
     elif isinstance(data, Tensor):
         _warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
                        "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
@@ -220,28 +233,34 @@ def _check_sizes(shape):
     return shape
 
 
+def _sized(make, size, dtype, device, requires_grad, *value):
+    code = lib.ag_default_dtype() if dtype is None else as_dtype(dtype).code
+    if device is not None:
+        check_device(device)
+    shape = size[0] if len(size) == 1 and isinstance(size[0], _SEQUENCE) else size
+    try:
+        t = wrap(make(len(shape), shape, code, *value))
+    except TypeError:  # sizes that are only like integers
+        shape = as_size(size)
+        t = wrap(make(len(shape), shape, code, *value))
+    if requires_grad:
+        t.requires_grad = True
+    return t
+
+
 def zeros(*size, dtype=None, device=None, requires_grad=False, out=None):
     """Zeros of the given sizes."""
-    d = as_dtype(dtype) or get_default_dtype()
-    check_device(device)
-    shape = _check_sizes(as_size(size))
-    return _finish(wrap(lib.ag_full(len(shape), shape, d.code, 0.0)), requires_grad)
+    return _sized(lib.ag_full, size, dtype, device, requires_grad, 0.0)
 
 
 def ones(*size, dtype=None, device=None, requires_grad=False, out=None):
     """Ones of the given sizes."""
-    d = as_dtype(dtype) or get_default_dtype()
-    check_device(device)
-    shape = _check_sizes(as_size(size))
-    return _finish(wrap(lib.ag_full(len(shape), shape, d.code, 1.0)), requires_grad)
+    return _sized(lib.ag_full, size, dtype, device, requires_grad, 1.0)
 
 
 def empty(*size, dtype=None, device=None, requires_grad=False, out=None, memory_format=None, pin_memory=False):
     """Uninitialised memory of the given sizes."""
-    d = as_dtype(dtype) or get_default_dtype()
-    check_device(device)
-    shape = _check_sizes(as_size(size))
-    return _finish(wrap(lib.ag_empty(len(shape), shape, d.code)), requires_grad)
+    return _sized(lib.ag_empty, size, dtype, device, requires_grad)
 
 
 def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None):

@@ -2,8 +2,8 @@
 import math as _math
 from sys import _getframe
 
-from ._call import (apply, apply_inplace, as_number, binary, binary_at, inplace, inplace_at, not_a_tensor, scalar_tensor, unary,
-                    unary_inplace)
+from ._call import (apply, apply1, apply_inplace, as_number, binary, binary_at, inplace, inplace_at, not_a_tensor, scalar_tensor, unary,
+                    unary_inplace, wrap)
 from ._dtypes import BY_CODE, as_dtype, bool_, get_default_dtype, int64
 from ._ffi import OPS, lib, push_site
 from ._tensor import Tensor
@@ -89,6 +89,7 @@ for _op in ("mul", "floor_divide", "remainder", "fmod", "maximum", "minimum", "l
 for _op in ("bitwise_and", "bitwise_or", "bitwise_xor"):
     IN_PLACE[_op + "_"] = inplace(_op, _op + "_")
 
+_SQUARE = OPS["square"]
 _ADD, _SUB, _DIV, _POW, _MUL = OPS["add"], OPS["sub"], OPS["div"], OPS["pow"], OPS["mul"]
 
 
@@ -225,7 +226,7 @@ def pow_at(f, a, b, operator=False):
         elif code == lib.AG_BOOL and type(number) is int:
             a = cast_at(f, a, int64)
     if number == 2:
-        return apply(f, "square", (a,))
+        return apply1(f, _SQUARE, a, 0)
     return apply(f, "pow_scalar", (a,), (), (float(number),))
 
 
@@ -235,6 +236,8 @@ def pow(input, exponent):
 
 
 def __pow__(self, other):
+    if type(other) is int and other == 2 and lib.ag_tensor_dtype(self._h) >= 4:
+        return apply1(_getframe(1), _SQUARE, self, 0)
     return pow_at(_getframe(1), self, other, True)
 
 
@@ -333,6 +336,15 @@ def _ZERO():
 
 def where_at(f, condition, a, b):
     """a where condition holds, else b; a or b may be numbers."""
+    if type(condition) is type(a) is type(b) is Tensor:
+        d = lib.ag_tensor_dtype(a._h)
+        if d == lib.ag_tensor_dtype(b._h) and lib.ag_tensor_dtype(condition._h) == 0:
+            return apply(f, "where", (condition, a, b))
+    elif type(condition) is Tensor and not lib.ag_tensor_dtype(condition._h):
+        if type(a) is Tensor and type(b) in (int, float) and (d := lib.ag_tensor_dtype(a._h)) >= 4:
+            return apply(f, "where", (condition, a, wrap(lib.ag_scalar(b, d))))
+        if type(b) is Tensor and type(a) in (int, float) and (d := lib.ag_tensor_dtype(b._h)) >= 4:
+            return apply(f, "where", (condition, wrap(lib.ag_scalar(a, d)), b))
     d = promoted(a, b)
     if not isinstance(condition, Tensor):
         raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")

@@ -2,12 +2,15 @@
 import operator as _operator
 from sys import _getframe
 
-from ._call import apply, apply_inplace, as_number, scalar_tensor
+from ._call import apply, apply1, apply_inplace, as_number, scalar_tensor
 from ._dtypes import bool_, int64
 from ._elementwise import cast_at, copy_at, where_at
-from ._ffi import lib, push_site
+from ._ffi import OPS, lib, push_site
 from ._shape import broadcast_shapes, expand_at, resolve_shape
 from ._tensor import Tensor, wrap_dim
+
+_SELECT, _SLICE, _ALIAS, _UNSQUEEZE = OPS["select"], OPS["slice"], OPS["alias"], OPS["unsqueeze"]
+_ndim, _sizes = lib.ag_tensor_ndim, lib.ag_tensor_shape
 
 _BASIC = (int, slice, type(Ellipsis), type(None))
 
@@ -47,14 +50,16 @@ def _whole(k):
 
 
 def _slice(f, t, d, s):
-    n = t.shape[d]
-    step = 1 if s.step is None else _operator.index(s.step)
+    n = _sizes(t._h)[d]
+    try:
+        start, stop, step = s.indices(n)
+    except ValueError:
+        raise ValueError("step must be greater than zero") from None
     if step <= 0:
         raise ValueError("step must be greater than zero")
-    start, stop, _ = slice(*[None if v is None else _operator.index(v) for v in (s.start, s.stop)], step).indices(n)
     if start == 0 and stop == n and step == 1:
         return t
-    return apply(f, "slice", (t,), (d, start, max(start, stop), step))
+    return apply1(f, _SLICE, t, 4, d, start, stop if stop > start else start, step)
 
 
 def _basic(f, x, key):
@@ -77,7 +82,7 @@ def _basic(f, x, key):
     t, d, tensors = x, 0, []
     for one in keys:
         if one is None:
-            t = apply(f, "unsqueeze", (t,), (d,))
+            t = apply1(f, _UNSQUEEZE, t, 1, d)
             d += 1
         elif one is Ellipsis:
             d += n - used
@@ -93,7 +98,7 @@ def _basic(f, x, key):
         else:
             k = _whole(one)
             if k is not None:
-                t = apply(f, "select", (t,), (d, k))
+                t = apply1(f, _SELECT, t, 2, d, k)
             else:
                 tensors.append((d, one))
                 d += max(_count(one), 1) if one.dtype.code > 1 else _count(one)
@@ -139,14 +144,19 @@ def _together(f, t, places):
 
 def getitem(self, key):
     f = _getframe(1)
-    if type(key) is int:
-        return apply(f, "select", (self,), (0, key)) if lib.ag_tensor_ndim(self._h) else _basic(f, self, key)[0]
+    kind = type(key)
+    if _ndim(self._h):  # the two everyday keys first
+        if kind is int:
+            return apply1(f, _SELECT, self, 2, 0, key)
+        if kind is slice:
+            t = _slice(f, self, 0, key)
+            return apply1(f, _ALIAS, self, 0) if t is self else t
     t, tensors = _basic(f, self, key)
     if tensors:
         places, _ = _positions(f, t, tensors)
         t, first = _together(f, t, places)
         return apply(f, "index", (t, *[i for _, i in places]), (first,))
-    return apply(f, "alias", (self,)) if t is self else t
+    return apply1(f, _ALIAS, self, 0) if t is self else t
 
 
 def _value(f, value, like):

@@ -5,6 +5,7 @@ import inspect as _inspect
 from ._ffi import lib
 
 _set = lib.ag_grad_set_enabled
+_new = object.__new__
 
 
 class _Mode:
@@ -14,8 +15,8 @@ class _Mode:
     __slots__ = ("_former",)
 
     def __new__(cls, fn=None, *args):
-        self = object.__new__(cls)
-        return self._decorate(fn) if callable(fn) else self
+        self = _new(cls)
+        return self if fn is None else self._decorate(fn)
 
     def __enter__(self):
         self._former = _set(self._on)

@@ -3,12 +3,15 @@ from collections import namedtuple as _namedtuple
 import math as _math
 from sys import _getframe
 
-from ._call import apply, apply_multi, as_number, binary_at, not_a_tensor
+from ._call import apply, apply1, apply_multi, as_number, binary_at, not_a_tensor
 from ._dtypes import as_dtype, get_default_dtype
 from ._elementwise import abs as _abs
 from ._elementwise import cast_at, exp, isfinite, log, sign, sqrt, square, where
 from ._ffi import OPS, lib, push_site
 from ._tensor import Tensor, wrap_dim
+
+
+_SUM, _MEAN, _SOFTMAX, _LOG_SOFTMAX = OPS["sum"], OPS["mean"], OPS["softmax"], OPS["log_softmax"]
 
 
 class _Pair(_namedtuple("_Pair", "values indices")):
@@ -71,8 +74,11 @@ def sum(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None)
         raise not_a_tensor("sum", "input", 1, input)
     if dtype is not None:
         input = _typed(f, input, dtype)
-    if dim is None and axis is None:
-        return apply(f, "sum", (input,), (1,) if keepdim or keepdims else ())
+    if axis is None and keepdims is None:
+        if dim is None:
+            return apply1(f, _SUM, input, 1 if keepdim else 0, 1)
+        if type(dim) is int:
+            return apply1(f, _SUM, input, 2, keepdim, dim)
     return apply(f, "sum", (input,), _ints(input, dim, keepdim, axis, keepdims))
 
 
@@ -85,8 +91,11 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None
         kind = {"int64": "Long", "int32": "Int", "uint8": "Byte", "bool": "Bool"}[input.dtype.name]
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
                            f"Got: {kind}")
-    if dim is None and axis is None:
-        return apply(f, "mean", (input,), (1,) if keepdim or keepdims else ())
+    if axis is None and keepdims is None:
+        if dim is None:
+            return apply1(f, _MEAN, input, 1 if keepdim else 0, 1)
+        if type(dim) is int:
+            return apply1(f, _MEAN, input, 2, keepdim, dim)
     return apply(f, "mean", (input,), _ints(input, dim, keepdim, axis, keepdims))
 
 
@@ -223,8 +232,9 @@ def var(input, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=
 
 def root(v):
     """sqrt whose derivative at 0 is 0, as PyTorch's std and norm have it."""
-    zero = v == 0
-    return where(zero, v, sqrt(where(zero, 1.0, v)))
+    if not lib.ag_tensor_requires_grad(v._h):
+        return sqrt(v)
+    return sqrt(v + (v == 0)) * (v != 0)
 
 
 def std(input, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=None, keepdims=None):
@@ -315,14 +325,14 @@ def softmax(input, dim=None, *, dtype=None, _stacklevel=3):
     """exp(x) / sum(exp(x)) along dim."""
     f = _getframe(1)
     t = _typed(f, input, dtype)
-    return apply(f, "softmax", (t,), (wrap_dim(_softmax_dim("softmax", dim, t), t.dim()),))
+    return apply1(f, _SOFTMAX, t, 1, _softmax_dim("softmax", dim, t) if dim is None else dim)
 
 
 def log_softmax(input, dim=None, *, dtype=None, _stacklevel=3):
     """log of softmax, without overflow."""
     f = _getframe(1)
     t = _typed(f, input, dtype)
-    return apply(f, "log_softmax", (t,), (wrap_dim(_softmax_dim("log_softmax", dim, t), t.dim()),))
+    return apply1(f, _LOG_SOFTMAX, t, 1, _softmax_dim("log_softmax", dim, t) if dim is None else dim)
 
 
 def _softmax_dim(name, dim, t):

@@ -3,13 +3,14 @@ import math as _math
 import operator as _operator
 from sys import _getframe
 
-from ._call import apply, learn, not_a_tensor, wrap
-from ._dtypes import as_size
-from ._ffi import OPS, fail, last_error, lib, push_site
+from ._call import apply, apply1, calln, learn, not_a_tensor, wrap
+from ._dtypes import as_size, dtype
+from ._ffi import NULL, OPS, fail, last_error, lib, push_site
 from . import _ffi
 from ._tensor import Tensor, wrap_dim
 
-_VIEW = OPS["view"]
+_VIEW, _UNSQUEEZE, _SQUEEZE, _TRANSPOSE, _T, _ALIAS = [OPS[n] for n in ("view", "unsqueeze", "squeeze", "transpose", "t", "alias")]
+_SELECT, _SLICE = OPS["select"], OPS["slice"]
 
 
 def _shape_error(shape, t):
@@ -44,9 +45,13 @@ def view(self, *shape):
 
     view(dtype) converts the way to() does when the sizes of the elements agree and raises otherwise.
     """
-    if len(shape) == 1 and type(shape[0]).__name__ == "dtype":
-        return _view_dtype(_getframe(1), self, shape[0])
-    return apply(_getframe(1), "view", (self,), resolve_shape(as_size(shape), self))
+    if len(shape) == 1:
+        first = shape[0]
+        if isinstance(first, (tuple, list)):
+            shape = first
+        elif type(first) is dtype:
+            return _view_dtype(_getframe(1), self, first)
+    return view_at(_getframe(1), self, shape)
 
 
 def _view_dtype(f, self, d):
@@ -55,31 +60,49 @@ def _view_dtype(f, self, d):
     raise NotImplementedError("view(dtype) to another dtype would reinterpret bytes; use to(dtype) to convert values")
 
 
-def reshape_at(f, t, shape):
-    shape = resolve_shape(shape, t)
+def _try_view(f, t, shape):
+    """Handle of the view, or NULL with the core's failure."""
     h = t._h
-    code, lasti = (0, 0) if f is None or not _ffi.tracking else (id(f.f_code), f.f_lasti)
-    r = lib.ag_calln(_VIEW, 1, [h], len(shape), shape, 0, _ffi.NULL, code, lasti)
-    if not r:
-        if lib.ag_last_status() == lib.AG_ERR_TYPE:
-            learn(f)
-            r = lib.ag_calln(_VIEW, 1, [h], len(shape), shape, 0, _ffi.NULL, code, lasti)
-        if not r:
-            if not last_error().startswith("view size is not compatible"):
-                fail()
-            return apply(f, "unsafe_view", (apply(f, "clone", (t,)),), shape)
-    return wrap(r)
+    if f is None or not _ffi.tracking:
+        return calln(_VIEW, 1, [h], len(shape), shape, 0, NULL, 0, 0)
+    r = calln(_VIEW, 1, [h], len(shape), shape, 0, NULL, id(f.f_code), f.f_lasti)
+    if not r and lib.ag_last_status() == lib.AG_ERR_TYPE:
+        learn(f)
+        r = calln(_VIEW, 1, [h], len(shape), shape, 0, NULL, id(f.f_code), f.f_lasti)
+    return r
+
+
+def view_at(f, t, shape):
+    h = _try_view(f, t, shape)
+    if not h:
+        resolve_shape(as_size((shape,)), t)  # says better what is wrong with the sizes
+        fail()
+    return wrap(h)
+
+
+def reshape_at(f, t, shape):
+    """A view where strides allow it, otherwise a copy."""
+    h = _try_view(f, t, shape)
+    if not h:
+        view_fails = last_error().startswith("view size is not compatible")
+        shape = resolve_shape(as_size((shape,)), t)
+        if not view_fails:
+            fail()
+        return apply(f, "unsafe_view", (apply(f, "clone", (t,)),), shape)
+    return wrap(h)
 
 
 def reshape(input, *args, shape=None):
     """A view under the new shape where possible, a copy otherwise; one size may be -1."""
     if not isinstance(input, Tensor):
         raise not_a_tensor("reshape", "input", 1, input)
-    return reshape_at(_getframe(1), input, as_size(args) if shape is None else tuple(shape))
+    if shape is None:
+        shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+    return reshape_at(_getframe(1), input, shape)
 
 
 def view_as(self, other):
-    return apply(_getframe(1), "view", (self,), tuple(other.shape))
+    return view_at(_getframe(1), self, tuple(other.shape))
 
 
 def reshape_as(self, other):
@@ -119,7 +142,7 @@ def unflatten(input, dim, sizes):
 def squeeze(input, dim=None):
     """Without the dims of size 1 (or without `dim`, one or several, where its size is 1)."""
     if dim is None:
-        return apply(_getframe(1), "squeeze", (input,))
+        return apply1(_getframe(1), _SQUEEZE, input, 0)
     n = input.dim()
     dims = [wrap_dim(d, n) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
     s = input.shape
@@ -131,13 +154,12 @@ def squeeze(input, dim=None):
 
 def unsqueeze(input, dim):
     """With a dim of size 1 inserted at `dim`."""
-    return apply(_getframe(1), "unsqueeze", (input,), (wrap_dim(dim, input.dim() + 1),))
+    return apply1(_getframe(1), _UNSQUEEZE, input, 1, dim)
 
 
 def transpose(input, dim0, dim1):
     """Two dims exchanged."""
-    n = input.dim()
-    return apply(_getframe(1), "transpose", (input,), (wrap_dim(dim0, n), wrap_dim(dim1, n)))
+    return apply1(_getframe(1), _TRANSPOSE, input, 2, dim0, dim1)
 
 
 swapaxes = swapdims = transpose
@@ -148,14 +170,14 @@ def t(input):
     n = input.dim()
     if n > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {n}D")
-    return apply(_getframe(1), "t" if n == 2 else "alias", (input,))
+    return apply1(_getframe(1), _T if n == 2 else _ALIAS, input, 0)
 
 
 def T_of(self):
     """The transpose."""
     n = lib.ag_tensor_ndim(self._h)
     if n == 2:
-        return apply(_getframe(1), "t", (self,))
+        return apply1(_getframe(1), _T, self, 0)
     return apply(_getframe(1), "permute", (self,), tuple(range(n - 1, -1, -1))) if n > 1 else apply(_getframe(1), "alias", (self,))
 
 
@@ -318,7 +340,7 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
 
 def select(input, dim, index):
     """One slice along dim, without that dim."""
-    return apply(_getframe(1), "select", (input,), (wrap_dim(dim, input.dim()), _operator.index(index)))
+    return apply1(_getframe(1), _SELECT, input, 2, dim, _operator.index(index))
 
 
 def narrow(input, dim, start, length):
@@ -351,7 +373,7 @@ def split_at(f, t, size, dim):
                                f"but got split_sizes={sizes}")
     parts, at = [], 0
     for s in sizes:
-        parts.append(apply(f, "slice", (t,), (d, at, at + s, 1)))
+        parts.append(apply1(f, _SLICE, t, 4, d, at, at + s, 1))
         at += s
     return tuple(parts)
 
@@ -404,7 +426,7 @@ def dsplit(input, indices_or_sections):
 
 
 def unbind_at(f, t, d):
-    return tuple([apply(f, "select", (t,), (d, k)) for k in range(t.shape[d])])
+    return tuple([apply1(f, _SELECT, t, 2, d, k) for k in range(t.shape[d])])
 
 
 def unbind(input, dim=0):
@@ -429,11 +451,16 @@ def as_strided(input, size, stride, storage_offset=None):
 
 
 def _common(f, tensors):
+    """The tensors in the one dtype they meet in."""
+    code = lib.ag_tensor_dtype
+    d = code(tensors[0]._h)
+    for x in tensors:
+        if code(x._h) != d:
+            break
+    else:
+        return tensors
     from ._elementwise import cast_at, promoted
 
-    d = tensors[0].dtype
-    if all([x.dtype is d for x in tensors]):
-        return tensors
     d = promoted(*tensors)
     return [cast_at(f, x, d) for x in tensors]
 
@@ -444,14 +471,16 @@ def cat(tensors, dim=0, *, axis=None):
     if not tensors:
         raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
     f = _getframe(1)
-    kept = [x for x in tensors if x.dim() != 1 or x.numel()]  # an empty vector joins anything
-    if len(kept) < len(tensors) and kept and kept[0].dim() != 1:
-        tensors = kept
-    n = tensors[0].dim()
+    if axis is not None:
+        dim = axis
+    ndim = lib.ag_tensor_ndim
+    ranks = {ndim(x._h) for x in tensors}
+    if len(ranks) == 2 and 1 in ranks:  # an empty vector joins anything
+        tensors = [x for x in tensors if ndim(x._h) != 1 or x.numel()]
+    n = ndim(tensors[0]._h)
     if not n:
         raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
-    d = wrap_dim(dim if axis is None else axis, n)
-    return apply(f, "cat", _common(f, tensors), (d,))
+    return apply(f, "cat", _common(f, tensors), (wrap_dim(dim, n),))
 
 
 concat = concatenate = cat
@@ -463,12 +492,16 @@ def stack(tensors, dim=0):
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     f = _getframe(1)
-    s = tensors[0].shape
-    for k, x in enumerate(tensors):
-        if x.shape != s:
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(s)} at entry 0 and {list(x.shape)} at entry {k}")
-    d = wrap_dim(dim, len(s) + 1)
-    return apply(f, "cat", _common(f, [apply(f, "unsqueeze", (x,), (d,)) for x in tensors]), (d,))
+    d = wrap_dim(dim, lib.ag_tensor_ndim(tensors[0]._h) + 1)
+    try:
+        return apply(f, "cat", _common(f, [apply1(f, _UNSQUEEZE, x, 1, d) for x in tensors]), (d,))
+    except (RuntimeError, IndexError):
+        s = tensors[0].shape
+        for k, x in enumerate(tensors):
+            if x.shape != s:
+                raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(s)} at entry 0 and {list(x.shape)} at "
+                                   f"entry {k}") from None
+        raise
 
 
 def atleast_1d(*tensors):

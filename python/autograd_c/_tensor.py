@@ -14,6 +14,8 @@ from ._ffi import NULL, check, fail, ffi, lib, made, push_site
 
 _new = object.__new__
 _release = lib.ag_tensor_release
+_ndim, _shape, _unpack = lib.ag_tensor_ndim, lib.ag_tensor_shape, ffi.unpack
+_dtype, _item, _get_grad = lib.ag_tensor_dtype, lib.agpy_item, lib.ag_tensor_grad
 
 # Leaves that ask for gradients, by address: a graph node's `variable` is the very object the user holds.
 _leaves = _weakref.WeakValueDictionary()
@@ -69,7 +71,7 @@ class Tensor:
     @property
     def shape(self):
         h = self._h
-        return Size(ffi.unpack(lib.ag_tensor_shape(h), lib.ag_tensor_ndim(h)))
+        return Size(_unpack(_shape(h), _ndim(h)))
 
     def size(self, dim=None):
         """The shape, or the size of one dim."""
@@ -84,7 +86,7 @@ class Tensor:
         return s if dim is None else s[wrap_dim(dim, len(s))]
 
     def dim(self):
-        return lib.ag_tensor_ndim(self._h)
+        return _ndim(self._h)
 
     ndimension = dim
     ndim = property(dim)
@@ -96,7 +98,7 @@ class Tensor:
 
     @property
     def dtype(self):
-        return BY_CODE[lib.ag_tensor_dtype(self._h)]
+        return BY_CODE[_dtype(self._h)]
 
     @property
     def device(self):
@@ -166,7 +168,7 @@ class Tensor:
     @property
     def grad(self):
         """What backward added up for this leaf, or None."""
-        g = lib.ag_tensor_grad(self._h)
+        g = _get_grad(self._h)
         if not g:
             if not lib.ag_tensor_is_leaf(self._h):
                 self._warn_grad()
@@ -286,9 +288,9 @@ class Tensor:
     def item(self):
         """The only element as a Python number."""
         h = self._h
-        code = lib.ag_tensor_dtype(h)
-        if code >= lib.AG_FLOAT32:
-            v = lib.agpy_item(h)
+        code = _dtype(h)
+        if code >= 4:  # AG_FLOAT32
+            v = _item(h)
             if v != v:
                 check(lib.ag_tensor_item(h, ffi.new("double *")))
             return v
