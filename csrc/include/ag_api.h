@@ -46,7 +46,7 @@ typedef struct ag_params {
 
 const char *ag_version(void);       /* "major.minor.patch", borrowed for ever */
 const char *ag_build_info(void);    /* compiler, BLAS, instruction set in use; borrowed for ever */
-const char *ag_cpu_isa(void);       /* "avx512", "avx2", "neon" or "baseline": the kernels in use */
+const char *ag_cpu_isa(void);       /* "avx512", "avx2", "neon" or "base": the kernels in use */
 const char *ag_last_error(void);    /* borrowed until this thread's next failure; "" when none */
 int ag_last_status(void);           /* code of this thread's latest failure */
 
