@@ -52,6 +52,7 @@ static void add_counts(ag_tls_counters *to, const ag_tls_counters *c) {
   to->nodes_built += c->nodes_built;
   to->allocations += c->allocations;
   to->replays += c->replays;
+  to->bytes += c->bytes;
 }
 
 static void thread_gone(void *arg) {
@@ -235,7 +236,10 @@ void ag_cache_trim(void) {
   }
 }
 
-void ag__bytes_add(int64_t n) {
+void ag__bytes_publish(void) {
+  int64_t n = ag__cnt.bytes;
+  ag__cnt.bytes = 0;
+  ag__thread_enter();
   int64_t now = atomic_fetch_add_explicit(&live_bytes, n, memory_order_relaxed) + n;
   if (now > atomic_load_explicit(&peak_bytes, memory_order_relaxed))
     atomic_store_explicit(&peak_bytes, now, memory_order_relaxed);
@@ -250,12 +254,16 @@ void ag_counters_get(ag_counters *out) {
   out->tensors = c.tensors;
   out->nodes = c.nodes;
   out->storages = c.storages;
-  out->bytes = atomic_load(&live_bytes);
+  out->bytes = atomic_load(&live_bytes) + c.bytes;
   out->peak_bytes = atomic_load(&peak_bytes);
+  if (out->bytes > out->peak_bytes) out->peak_bytes = out->bytes;
   out->graphs_built = c.graphs_built;
   out->nodes_built = c.nodes_built;
   out->allocations = c.allocations;
   out->replays = c.replays;
 }
 
-void ag_counters_reset_peak(void) { atomic_store(&peak_bytes, atomic_load(&live_bytes)); }
+void ag_counters_reset_peak(void) {
+  ag__bytes_publish();
+  atomic_store(&peak_bytes, atomic_load(&live_bytes));
+}

@@ -31,9 +31,15 @@ void ag__free(void *p, size_t size);
 /* ---- counters: one block per thread, added up when asked ---- */
 typedef struct ag_tls_counters {
   int64_t tensors, nodes, storages, graphs_built, nodes_built, allocations, replays;
+  int64_t bytes; /* not yet added to the process's sum */
 } ag_tls_counters;
 extern AG_TLS ag_tls_counters ag__cnt;
-void ag__bytes_add(int64_t n); /* storage bytes: kept at once, for the peak */
+void ag__bytes_publish(void);
+/* Bytes of storages: summed per thread and published every 64 kB, so the peak is exact to that. */
+static inline void ag__bytes_add(int64_t n) {
+  ag__cnt.bytes += n;
+  if (AG_UNLIKELY(ag__cnt.bytes > 65536 || ag__cnt.bytes < -65536)) ag__bytes_publish();
+}
 void ag__thread_enter(void);   /* registers this thread's counters and lists; called by ag__alloc's slow path */
 
 /* ---- reference counts ---- */

@@ -11,15 +11,19 @@
  * unit that reads it, the first that writes it.  Within a group everything that
  * is written there is read and written element by element at the same place, so that blocks do not meet. */
 
-enum { GROUP_MAX = 64 };
+enum { GROUP_MAX = 64, MOVE_MAX = 4096 };
 
 bool ag__ins_elementwise(const ag_ins *i) {
   if (!i->out[0].geo->contiguous || i->out[0].geo->numel == 0) return false;
   if (ag__row_elementwise(ag__ins_row(i))) return true;
   switch (i->op) {
-    case AG_OP_cast:
     case AG_OP_clone:
-    case AG_OP_copy:
+    case AG_OP_copy: {
+      /* Large transposes are better moved as a whole than block by block. */
+      const ag_geo *x = i->in[i->op == AG_OP_copy].geo;
+      return x->contiguous || x->uniform || x->numel <= MOVE_MAX;
+    }
+    case AG_OP_cast:
     case AG_OP_fill: return true;
     default: return false;
   }

@@ -141,6 +141,7 @@ static ag_node *record_node(const ag_row *row, int n_in, ag_tensor *const *in, c
       s->which = (int8_t)(-1 - k);
       s++;
     }
+  ag__node_number(n);
   return n;
 failed:
   ag_node_release(n);
@@ -240,7 +241,49 @@ static int run(const call *c, ag_array *const *out, int n_out) {
   return ag__exec(&x);
 }
 
+/* The everyday case, same as below in fewer steps: one or two operands of one type and shape, contiguous, nobody
+ * recording.  NULL without a failure set (*tried false): not that case. */
+static ag_tensor *apply_plain(const ag_row *row, int n_in, ag_tensor *const *in, const ag_params *p, bool *tried) {
+  *tried = false;
+  if (row->kind > AG_KIND_EW2 || row->flags & (OF_PARAM1 | OF_PARAM2) || ag__recording() || n_in != row->n_in) return NULL;
+  if (!in[0] || !in[n_in - 1]) return NULL;
+  ag_array *a = in[0]->arr, *b = in[n_in - 1]->arr;
+  ag_k_ew *fn = ag__k->ew[row->op].fwd[a->dtype];
+  if (!fn || a->dtype != b->dtype || !a->contiguous || !b->contiguous || a->numel > 4096) return NULL;
+  ag_array *shape = a;
+  if (a != b && !ag__same_shape(a->ndim, ag__shape(a), b->ndim, ag__shape(b))) {
+    /* One element beside another single one of fewer dims is as plain. */
+    if (a->numel != 1 || b->numel != 1) return NULL;
+    if (b->ndim > a->ndim) shape = b;
+  }
+  *tried = true;
+  ag_array *out = ag__array_new(a->dtype, shape->ndim, ag__shape(shape));
+  if (AG_UNLIKELY(!out)) return NULL;
+  fn(out->numel, ag__data(out), ag__data(a), ag__data(b), NULL, NULL);
+  ag_tensor *t = ag__tensor_wrap(out);
+  if (AG_UNLIKELY(!t)) return NULL;
+  if (ag__grad_on() && !(row->flags & OF_NODIFF) && ag__is_float(out->dtype)) {
+    bool need[2] = {ag__requires_grad(in[0]), ag__requires_grad(in[n_in - 1])};
+    if (need[0] | need[1]) {
+      t->fn = record_node(row, n_in, in, need, p, &out, NULL);
+      if (AG_UNLIKELY(!t->fn)) {
+        ag_tensor_release(t);
+        return NULL;
+      }
+    }
+  }
+  return t;
+}
+
 int ag__apply(int op, int n_in, ag_tensor *const *in, const ag_params *p, ag_tensor **outs) {
+  bool tried;
+  ag_tensor *plain = apply_plain(&ag__rows[op], n_in, in, p, &tried);
+  if (AG_LIKELY(tried)) {
+    outs[0] = plain;
+    if (AG_LIKELY(plain != NULL)) return AG_OK;
+    ag__explain(&ag__rows[op], n_in, in);
+    return ag_last_status();
+  }
   call c;
   ag_array *out[AG_MAX_OUT] = {NULL};
   ag_tensor *t[AG_MAX_OUT] = {NULL};
@@ -410,6 +453,7 @@ static int rebase(ag_tensor *t, ag_node *n) {
     return st;
   }
   s->in[1].node = ag__node_retain(n);
+  ag__node_number(s);
   b->leaf_grad = false;
   ag__tensor_set_fn(b, s, 0);
   ag__tensor_set_fn(t, ag__node_retain(n), 0);

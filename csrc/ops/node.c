@@ -1,11 +1,16 @@
 #include "ops/node.h"
 
-static _Atomic uint64_t seq_counter = 1;
+static AG_TLS uint64_t seq_counter; /* of this thread; see ag__node_number */
 static ag_lock weak_lock = AG_LOCK_INIT; /* guards node->var and node->retain against dying tensors */
 
-/* Sequence numbers are drawn by the thread in blocks: order within a graph built by one thread is what
- * counts, and a node always gets a larger number than the nodes it leads to. */
-static uint64_t next_seq(void) { return atomic_fetch_add_explicit(&seq_counter, 1, memory_order_relaxed); }
+/* A number above those of all nodes it leads to and of all that this thread made before: so a thread's graph is
+ * numbered in the order it was built, and graphs that cross threads stay sorted. */
+void ag__node_number(ag_node *n) {
+  uint64_t s = seq_counter;
+  for (uint32_t k = 0; k < n->n_in; k++)
+    if (n->in[k].node && n->in[k].node->seq > s) s = n->in[k].node->seq;
+  n->seq = seq_counter = s + 1;
+}
 
 ag_node *ag__node_new(int op, uint32_t n_in, uint32_t n_out, uint32_t n_saved, const ag_params *p, ag_array *const *outs) {
   size_t ni = p ? (size_t)p->ni : 0, nf = p ? (size_t)p->nf : 0, dims = 0;
@@ -40,10 +45,7 @@ ag_node *ag__node_new(int op, uint32_t n_in, uint32_t n_out, uint32_t n_saved, c
   }
   n->site = ag__site_now();
   ag__cnt.nodes++;
-  if (op != AG_OP_ACCUMULATE) {
-    n->seq = next_seq();
-    ag__cnt.nodes_built++;
-  }
+  if (op != AG_OP_ACCUMULATE) ag__cnt.nodes_built++;
   return n;
 }
 
@@ -242,6 +244,7 @@ static int renew_view(ag_tensor *t) {
     ag_node_release(n);
     return st;
   }
+  ag__node_number(n);
   ag__tensor_set_fn(t, n, 0);
   return AG_OK;
 }

@@ -54,7 +54,9 @@ struct ag_node {
   ag_node *next_dead;
 };
 
-/* New node with room for its parts, edges and saved values empty; one reference. */
+/* New node with room for its parts, edges and saved values empty; one reference.  Once its edges stand,
+ * ag__node_number gives it its place in the order. */
+void ag__node_number(ag_node *n);
 ag_node *ag__node_new(int op, uint32_t n_in, uint32_t n_out, uint32_t n_saved, const ag_params *p, ag_array *const *outs);
 static inline ag_node *ag__node_retain(ag_node *n) {
   ag__ref(&n->refs);

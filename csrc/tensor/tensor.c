@@ -5,18 +5,20 @@ enum { INLINE_MAX = 1024, HEADER = (sizeof(ag_storage) + 63) & ~63 };
 
 void (*ag__tensor_drop_graph)(ag_tensor *t);
 
-ag_storage *ag__storage_new(size_t nbytes) {
+/* A storage with `extra` bytes of room before its inline data. */
+static ag_storage *storage_new(size_t extra, size_t nbytes) {
   bool in = nbytes <= INLINE_MAX;
-  ag_storage *s = ag__alloc(in ? HEADER + nbytes : HEADER);
+  size_t head = HEADER + extra + (in ? nbytes : 0);
+  ag_storage *s = ag__alloc(head);
   if (!s) return NULL;
-  s->data = (char *)s + HEADER;
+  s->data = (char *)s + HEADER + extra;
+  s->head = head;
   s->block = 0;
   if (!in) {
-    /* A little slack behind, so that vector code may be asked for whole lines. */
     s->block = nbytes;
     s->data = ag__alloc(nbytes);
     if (!s->data) {
-      ag__free(s, HEADER);
+      ag__free(s, head);
       return NULL;
     }
   }
@@ -33,6 +35,8 @@ ag_storage *ag__storage_new(size_t nbytes) {
   return s;
 }
 
+ag_storage *ag__storage_new(size_t nbytes) { return storage_new(0, nbytes); }
+
 ag_storage *ag__storage_foreign(void *data, size_t nbytes, void (*free_fn)(void *), void *ctx) {
   ag_storage *s = ag__storage_new(0);
   if (!s) return NULL;
@@ -46,21 +50,18 @@ ag_storage *ag__storage_foreign(void *data, size_t nbytes, void (*free_fn)(void 
 
 void ag_storage_release(ag_storage *s) {
   if (!s || !ag__unref(&s->refs)) return;
-  size_t nbytes = s->nbytes;
   ag__cnt.storages--;
-  ag__bytes_add(-(int64_t)nbytes);
-  if (s->data != (char *)s + HEADER) {
-    if (s->block) ag__free(s->data, s->block);
-    else if (s->free_fn) s->free_fn(s->ctx);
-    ag__free(s, HEADER);
-  } else {
-    ag__free(s, HEADER + nbytes);
-  }
+  ag__bytes_add(-(int64_t)s->nbytes);
+  if (s->block) ag__free(s->data, s->block);
+  else if (s->free_fn) s->free_fn(s->ctx);
+  ag__free(s, s->head);
 }
 
 static ag_array *array_block(int ndim) {
   ag_array *a = ag__alloc(sizeof(ag_array) + sizeof(int64_t) * 2 * (size_t)ndim);
-  if (a) atomic_init(&a->refs, 1);
+  if (!a) return NULL;
+  atomic_init(&a->refs, 1);
+  a->with_storage = false;
   return a;
 }
 
@@ -74,13 +75,14 @@ ag_array *ag__array_new(int dtype, int ndim, const int64_t *shape) {
       return ag__fail_null(AG_ERR_RUNTIME, "Trying to create tensor with negative dimension %lld: %s", (long long)shape[k],
                            ag__shape_text(ndim, shape, b, sizeof b));
     }
-  ag_array *a = array_block(ndim);
-  if (!a) return NULL;
-  a->st = ag__storage_new((size_t)bytes);
-  if (!a->st) {
-    ag__free(a, sizeof(ag_array) + sizeof(int64_t) * 2 * (size_t)ndim);
-    return NULL;
-  }
+  /* Inline data starts on a 32-byte line behind header and array. */
+  size_t extra = (sizeof(ag_array) + sizeof(int64_t) * 2 * (size_t)ndim + 31) & ~(size_t)31;
+  ag_storage *st = storage_new(extra, (size_t)bytes);
+  if (!st) return NULL;
+  ag_array *a = (ag_array *)(void *)((char *)st + HEADER);
+  atomic_init(&a->refs, 1);
+  a->with_storage = true;
+  a->st = st;
   a->dtype = (uint8_t)dtype;
   a->ndim = (uint8_t)ndim;
   a->contiguous = true;
@@ -108,8 +110,12 @@ ag_array *ag__array_view(ag_storage *st, int dtype, int ndim, const int64_t *sha
 
 void ag__array_release(ag_array *a) {
   if (!a || !ag__unref(&a->refs)) return;
-  ag_storage_release(a->st);
-  ag__free(a, sizeof(ag_array) + sizeof(int64_t) * 2 * (size_t)a->ndim);
+  if (!a->with_storage) {
+    ag_storage_release(a->st);
+    ag__free(a, sizeof(ag_array) + sizeof(int64_t) * 2 * (size_t)a->ndim);
+  } else {
+    ag_storage_release(a->st);
+  }
 }
 
 ag_tensor *ag__tensor_wrap(ag_array *a) {
@@ -119,7 +125,7 @@ ag_tensor *ag__tensor_wrap(ag_array *a) {
     ag__array_release(a);
     return NULL;
   }
-  memset(t, 0, sizeof *t);
+  *t = (ag_tensor){0};
   atomic_init(&t->refs, 1);
   t->arr = a;
   ag__cnt.tensors++;

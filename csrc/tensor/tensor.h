@@ -4,12 +4,14 @@
 
 #include "base/shape.h"
 
-/* Memory with a version counter.  Small data lies in the same block, behind the header. */
+/* Memory with a version counter.  Small data lies in the same block, behind the header, and so does the array that
+ * was made with it (which holds a reference on the storage as any other array does, so the block goes last). */
 struct ag_storage {
   ag_refs refs;
   uint32_t version;  /* writes in place so far */
   char *data;
   size_t nbytes, block; /* bytes of data; of the block that holds it when separate (0: inline or foreign) */
+  size_t head;          /* bytes of this block */
   void (*free_fn)(void *);
   void *ctx;
   ag_site written;   /* position of the latest write */
@@ -21,7 +23,7 @@ struct ag_storage {
 typedef struct ag_array {
   ag_refs refs;
   uint8_t dtype, ndim;
-  bool contiguous;
+  bool contiguous, with_storage; /* with_storage: lies in its storage's block */
   int64_t numel, offset; /* offset in elements */
   ag_storage *st;
   int64_t dims[]; /* shape, then strides */
