@@ -29,7 +29,7 @@ class LRScheduler:
         self.optimizer = optimizer
         if last_epoch == -1:
             for group in optimizer.param_groups:
-                group["initial_lr"] = _number(group["lr"])
+                group.setdefault("initial_lr", _number(group["lr"]))
         else:
             for k, group in enumerate(optimizer.param_groups):
                 if "initial_lr" not in group:

@@ -54,7 +54,7 @@ class ParamGroup(dict):
             if isinstance(value, Tensor) or isinstance(self.get("lr"), Tensor):
                 _version[0] += 1  # another tensor is read from now on
             self._lr(value)
-        else:
+        elif key != "initial_lr":  # a note of the schedulers
             _version[0] += 1
         dict.__setitem__(self, key, value)
 

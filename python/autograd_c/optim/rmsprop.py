@@ -86,7 +86,7 @@ class Adagrad(Optimizer):
                 g = g + p * group["weight_decay"]
             lr = group.lr_tensor
             if group["lr_decay"] != 0:
-                lr = lr / (s["step"] * group["lr_decay"] + 1.0)
+                lr = lr / (s["step"].double() * group["lr_decay"] + 1.0)
             s["step"].add_(1.0)
             s["sum"].add_(g * g)
             p.sub_(g / (s["sum"].sqrt() + group["eps"]) * lr)

@@ -8,7 +8,7 @@ import bisect as _bisect
 import itertools as _itertools
 import math as _math
 
-from .._create import tensor as _tensor
+from .._create import arange as _arange, tensor as _tensor
 from .._index import index_select as _index_select
 from .._shape import stack as _stack
 from .._tensor import Tensor
@@ -336,9 +336,28 @@ class DataLoader:
         return (self.collate_fn([self.dataset[k] for k in batch]) for batch in self.batch_sampler)
 
     def _select(self, tensors, indices):
-        for batch in self.batch_sampler:
-            index = _tensor(batch if indices is None else [indices[k] for k in batch])
+        for index in self._orders(indices):
             yield [_index_select(t, 0, index) for t in tensors]
+
+    def _orders(self, indices):
+        """Row numbers of each batch as a tensor; indices: the rows of a Subset."""
+        batches = self.batch_sampler
+        order = None
+        if type(batches) is BatchSampler:
+            sampler, n = batches.sampler, len(self.dataset)
+            if type(sampler) is SequentialSampler:
+                order = _arange(n)
+            elif type(sampler) is RandomSampler and not sampler.replacement and sampler.num_samples == n:
+                order = _randperm(n, generator=sampler.generator)
+        if order is None:
+            for batch in batches:
+                yield _tensor(batch if indices is None else [indices[k] for k in batch])
+            return
+        if indices is not None:  # one order for the whole pass, batches are pieces of it
+            order = _index_select(_tensor(indices), 0, order)
+        size = batches.batch_size
+        for k in range(0, n - size + 1 if batches.drop_last else n, size):
+            yield order[k:k + size]
 
     def _stream(self):
         items = iter(self.dataset)
