@@ -470,7 +470,8 @@ Dropout2d(); Embedding(10, 3); Embedding(10, 3, padding_idx=0); LayerNorm(5); La
 BatchNorm2d(3, affine=False); GroupNorm(2, 4); InstanceNorm2d(3); RMSNorm(4); MSELoss(); CrossEntropyLoss(); NLLLoss(); L1Loss();
 SmoothL1Loss(); HuberLoss(); BCELoss(); BCEWithLogitsLoss(); KLDivLoss(); Bilinear(1, 2, 3); ZeroPad2d(1); ConstantPad1d(1, 2.0);
 ReflectionPad2d(1); PixelShuffle(2); Upsample(scale_factor=2); Softmin(dim=0); Threshold(0.1, 2); GLU(); Softshrink(); Hardswish();
-Conv2d(2, 2, 3, padding='same', padding_mode='circular'); ConvTranspose1d(2, 2, 3)"""
+Conv2d(2, 2, 3, padding='same', padding_mode='circular'); ConvTranspose1d(2, 2, 3); LSTM(3, 4); LSTM(3, 4, 2, batch_first=True, dropout=0.1, bidirectional=True); GRU(3, 4, bias=False); RNN(3, 4);
+LSTMCell(3, 4); GRUCell(3, 4, bias=False); RNNCell(3, 4, nonlinearity='relu')"""
 
 
 @pytest.mark.parametrize("text", [s.strip() for s in LAYERS.replace("\n", " ").split(";")])
@@ -511,6 +512,46 @@ def test_layers_compute_as_pytorch(text):
             np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-8, atol=1e-9, err_msg=n)
     for (n, p), q in zip(ours.named_buffers(), theirs.buffers()):
         np.testing.assert_allclose(p.numpy(), q.numpy(), rtol=1e-9, err_msg=n)
+
+
+@pytest.mark.parametrize("text, shape", [
+    ("RNN(3, 4)", (5, 2, 3)), ("RNN(3, 4, 2, nonlinearity='relu', bidirectional=True)", (5, 2, 3)), ("LSTM(3, 4)", (5, 2, 3)),
+    ("LSTM(3, 4, 2, batch_first=True, bidirectional=True)", (2, 5, 3)), ("GRU(3, 4, 2)", (5, 2, 3)), ("GRU(3, 4, bias=False)", (5, 3)),
+    ("LSTMCell(3, 4)", (2, 3)), ("GRUCell(3, 4)", (2, 3)), ("RNNCell(3, 4, bias=False)", (2, 3))])
+def test_recurrent_layers_as_pytorch(text, shape):
+    torch = pytest.importorskip("torch")
+    x, = arrays(shape)
+    theirs = eval(text, vars(torch.nn).copy()).double()
+    ours = eval(text, vars(nn).copy()).double()
+    ours.load_state_dict({k: ac.tensor(v.tolist(), dtype=ac.float64) for k, v in theirs.state_dict().items()})
+    a, b = leaf(ac, x), leaf(torch, x)
+
+    def flat(r):
+        return [t for part in (r if isinstance(r, tuple) else (r,)) for t in (part if isinstance(part, tuple) else (part,))]
+
+    u, v = flat(ours(a)), flat(theirs(b))
+    assert len(u) == len(v)
+    for p, q in zip(u, v):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-10, atol=1e-12)
+    again = ours(a, (u[1], u[2]) if "LSTM(" in text else tuple(u) if "LSTM" in text else u[-1])
+    assert [tuple(t.shape) for t in flat(again)] == [tuple(t.shape) for t in u]
+    sum((t * t).sum() for t in u).backward()
+    sum((t * t).sum() for t in v).backward()
+    np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-9, atol=1e-11)
+    for (n, p), q in zip(ours.named_parameters(), theirs.parameters()):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-9, atol=1e-11, err_msg=n)
+
+
+def test_lstm_by_hand():
+    cell = nn.LSTMCell(2, 3).double()
+    x, h, c = arrays((1, 2), (1, 3), (1, 3))
+    w, u, b, d = [p.detach().numpy() for p in cell.parameters()]
+    i, f, g, o = np.split(x @ w.T + b + h @ u.T + d, 4, 1)
+    s = lambda v: 1 / (1 + np.exp(-v))  # noqa: E731
+    c1 = s(f) * c + s(i) * np.tanh(g)
+    h2, c2 = cell(leaf(ac, x), (leaf(ac, h), leaf(ac, c)))
+    np.testing.assert_allclose(c2.tolist(), c1, rtol=1e-12)
+    np.testing.assert_allclose(h2.tolist(), s(o) * np.tanh(c1), rtol=1e-12)
 
 
 def test_containers():

@@ -42,7 +42,8 @@ CASES = {
     "sgd_decay": lambda o, p: o.SGD(p, lr=0.1, weight_decay=0.2),
     "sgd_momentum": lambda o, p: o.SGD(p, lr=0.1, momentum=0.9),
     "sgd_nesterov": lambda o, p: o.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
-    "sgd_dampening": lambda o, p: o.SGD(p, lr=0.1, momentum=0.9, dampening=0.3, weight_decay=0.1, maximize=True),
+    "sgd_dampening": lambda o, p: o.SGD(p, lr=0.1, momentum=0.9, dampening=0.3, weight_decay=0.1),
+    "sgd_maximize": lambda o, p: o.SGD(p, lr=0.001, momentum=0.9, maximize=True),
     "adam": lambda o, p: o.Adam(p, lr=0.05),
     "adam_decay": lambda o, p: o.Adam(p, lr=0.05, betas=(0.5, 0.7), eps=1e-3, weight_decay=0.1),
     "adam_amsgrad": lambda o, p: o.Adam(p, lr=0.05, amsgrad=True, weight_decay=0.1),
@@ -123,7 +124,7 @@ def test_momentum_by_hand():
         return p - 0.1 * (g + 0.9 * s["b"])
 
     def damped(p, g, s, t):
-        g = -g + 0.1 * p
+        g = g + 0.1 * p
         s["b"] = 0.9 * s["b"] + 0.7 * g if "b" in s else g
         return p - 0.1 * s["b"]
 

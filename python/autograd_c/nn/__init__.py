@@ -13,6 +13,7 @@ from .module import Module, register_module_forward_hook, register_module_forwar
 from .normalization import (BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d,
                             LayerNorm, LocalResponseNorm, RMSNorm)
 from .pooling import *  # noqa: F403
+from .rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .sparse import Embedding
 
 for _name in ("F", "empty"):  # helpers of the star imports
