@@ -234,7 +234,8 @@ static int give_retained(ag_tensor *t, void *ctx) { return ag__accumulate_grad(t
 
 typedef struct node_set {
   ag_node **slots;
-  bool *on, *target; /* leads to an input; is one */
+  int *first; /* 1 + the first of the inputs that this node gives, 0: none */
+  bool *on;   /* leads to an input */
   size_t cap, count;
 } node_set;
 
@@ -248,23 +249,23 @@ static int set_init(node_set *s, size_t cap) {
   s->cap = cap;
   s->count = 0;
   s->slots = ag__alloc(cap * sizeof(ag_node *));
-  s->on = ag__alloc(2 * cap);
-  s->target = s->on + cap;
-  if (!s->slots || !s->on) {
+  s->first = ag__alloc(cap * (sizeof(int) + sizeof(bool)));
+  if (!s->slots || !s->first) {
     if (s->slots) ag__free(s->slots, cap * sizeof(ag_node *));
-    if (s->on) ag__free(s->on, 2 * cap);
+    if (s->first) ag__free(s->first, cap * (sizeof(int) + sizeof(bool)));
     s->slots = NULL;
     return AG_ERR_MEMORY;
   }
+  s->on = (bool *)(s->first + cap);
   memset(s->slots, 0, cap * sizeof(ag_node *));
-  memset(s->on, 0, 2 * cap);
+  memset(s->first, 0, cap * (sizeof(int) + sizeof(bool)));
   return AG_OK;
 }
 
 static void set_free(node_set *s) {
   if (!s->slots) return;
   ag__free(s->slots, s->cap * sizeof(ag_node *));
-  ag__free(s->on, 2 * s->cap);
+  ag__free(s->first, s->cap * (sizeof(int) + sizeof(bool)));
 }
 
 static int set_add(node_set *s, ag_node *n, bool *added) {
@@ -295,8 +296,9 @@ static int by_seq(const void *a, const void *b) {
   return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* Walks all that the roots reach with a list, not by recursion, then marks from the leaves up. */
-static int mark_needed(node_set *s, const ag_edge *roots, int n_roots, const ag_edge *targets, int n_targets) {
+/* Walks all that the roots reach with a list, not by recursion, then marks from the leaves up.  next[k]: 1 + the
+ * input after k that the same node gives. */
+static int mark_needed(node_set *s, const ag_edge *roots, int n_roots, const ag_edge *targets, int n_targets, int *next) {
   size_t n = 0, cap = 256;
   ag_node **list = ag__alloc(cap * sizeof *list);
   int st = list ? set_init(s, 256) : AG_ERR_MEMORY;
@@ -326,9 +328,12 @@ static int mark_needed(node_set *s, const ag_edge *roots, int n_roots, const ag_
   }
   if (!st) {
     qsort(list, n, sizeof *list, by_seq);
-    for (int k = 0; k < n_targets; k++) {
+    for (int k = n_targets - 1; k >= 0; k--) {
       size_t h = set_find(s, targets[k].node);
-      if (s->slots[h]) s->on[h] = s->target[h] = true;
+      if (!s->slots[h]) continue;
+      s->on[h] = true;
+      next[k] = s->first[h];
+      s->first[h] = k + 1;
     }
     for (size_t k = 0; k < n; k++) {
       size_t h = set_find(s, list[k]);
@@ -347,7 +352,8 @@ typedef struct state {
   work w;
   node_set needed;
   bool limited;      /* only what leads to inputs */
-  ag_edge *targets;  /* edges of the inputs */
+  ag_edge *targets;  /* edges of the inputs, */
+  int *next;         /* those of one node as a list: see mark_needed */
 } state;
 
 static bool wanted(const state *s, const ag_node *n) {
@@ -368,9 +374,7 @@ static int send(state *s, const ag_edge *e, ag_tensor *g) {
 static int deliver(state *s, task *t) {
   int st = AG_OK;
   if (s->limited) {
-    if (!s->needed.target[set_find(&s->needed, t->node)]) return AG_OK;
-    for (int k = 0; k < s->r->n_inputs && !st; k++) {
-      if (s->targets[k].node != t->node) continue;
+    for (int k = s->needed.first[set_find(&s->needed, t->node)] - 1; k >= 0 && !st; k = s->next[k] - 1) {
       ag_tensor *g = t->g[s->targets[k].nr];
       if (!g) continue;
       if (s->r->accumulate) {
@@ -464,12 +468,14 @@ int ag__engine_run(const ag_run *r) {
   state s;
   int st = AG_OK;
   size_t n_edges = (size_t)r->n_roots + (size_t)r->n_inputs;
-  ag_edge *edges = ag__alloc(sizeof(ag_edge) * (n_edges ? n_edges : 1));
+  size_t size = sizeof(ag_edge) * (n_edges ? n_edges : 1) + sizeof(int) * (size_t)r->n_inputs;
+  ag_edge *edges = ag__alloc(size);
   if (!edges) return AG_ERR_MEMORY;
-  memset(edges, 0, sizeof(ag_edge) * n_edges);
+  memset(edges, 0, size);
   s.r = r;
   s.limited = r->inputs != NULL;
   s.targets = edges + r->n_roots;
+  s.next = (int *)(edges + n_edges);
   s.needed.slots = NULL;
   work_init(&s.w);
   int mode = ag_grad_set_enabled(r->create_graph);
@@ -483,7 +489,7 @@ int ag__engine_run(const ag_run *r) {
       st = ag__fail(AG_ERR_RUNTIME, "One of the differentiated Tensors does not require grad");
     else st = ag__tensor_edge(r->inputs[k], &s.targets[k]);
   }
-  if (!st && s.limited) st = mark_needed(&s.needed, edges, r->n_roots, s.targets, r->n_inputs);
+  if (!st && s.limited) st = mark_needed(&s.needed, edges, r->n_roots, s.targets, r->n_inputs, s.next);
   for (int k = 0; k < r->n_roots && !st; k++) {
     if (!edges[k].node->walked) {
       edges[k].node->walked = true;
@@ -499,7 +505,7 @@ int ag__engine_run(const ag_run *r) {
   work_clear(&s.w);
   set_free(&s.needed);
   for (size_t k = 0; k < n_edges; k++) ag_node_release(edges[k].node);
-  ag__free(edges, sizeof(ag_edge) * (n_edges ? n_edges : 1));
+  ag__free(edges, size);
   ag_grad_set_enabled(mode);
   return st;
 }
