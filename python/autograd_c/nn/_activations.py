@@ -169,6 +169,8 @@ def prelu(input, weight):
             raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and "
                                f"channel size = {input.shape[1]}.")
         weight = weight.view(-1, *[1] * (input.dim() - 2))
+    elif weight.numel() == 1:
+        weight = weight.reshape(())
     return input.relu() - weight * (-input).relu()
 
 

@@ -3,6 +3,7 @@ from sys import _getframe
 import warnings as _warnings
 
 from .._call import apply, apply_multi
+from .._create import arange as _arange
 from .._elementwise import cast_at, xlogy
 from .._ffi import ffi, lib, push_site
 from .._shape import broadcast_tensors
@@ -319,3 +320,63 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
     if swap:
         far = far.minimum(pairwise_distance(positive, negative, p, eps))
     return _reduced((margin + near - far).clamp(min=0.0), reduction)
+
+
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+    """triplet_margin_loss with a distance of the user's (pairwise_distance)."""
+    from .functional import pairwise_distance
+
+    push_site()
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    d = distance_function or pairwise_distance
+    near, far = d(anchor, positive), d(anchor, negative)
+    if swap:
+        far = far.minimum(d(positive, negative))
+    return _reduced((margin + near - far).clamp(min=0.0), reduction)
+
+
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """sum over the other classes of max(0, margin - x[target] + x[i])^p, over the number of classes."""
+    push_site()
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    x, t = (input.reshape(1, -1), target.reshape(1)) if input.dim() < 2 else (input, target)
+    z = (margin - x.gather(1, t.unsqueeze(1)) + x).clamp(min=0.0)
+    if p == 2:
+        z = z.square()
+    if weight is not None:
+        z = z * weight.index_select(0, t).unsqueeze(1)
+    own = t.unsqueeze(1) == _arange(x.shape[1])
+    loss = z.masked_fill(own, 0.0).sum(1) / x.shape[1]
+    return _reduced(loss.reshape(target.shape), reduction)
+
+
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """sum over targets j and other classes i of max(0, 1 - (x[j] - x[i])), over the number of classes.
+
+    target: class numbers, those after the first -1 of a row are ignored.
+    """
+    push_site()
+    x, t = (input.reshape(1, -1), target.reshape(1, -1)) if input.dim() < 2 else (input, target)
+    n = x.shape[1]
+    named = (t < 0).long().cumsum(1) == 0
+    hot = (t.unsqueeze(2) == _arange(n)) & named.unsqueeze(2)
+    is_target = hot.any(1)
+    z = (1.0 - (x.gather(1, t.clamp(min=0)).unsqueeze(2) - x.unsqueeze(1))).clamp(min=0.0)
+    keep = named.unsqueeze(2) & is_target.logical_not().unsqueeze(1)
+    loss = z.masked_fill(keep.logical_not(), 0.0).sum((1, 2)) / n
+    return _reduced(loss if input.dim() > 1 else loss.reshape(()), reduction)
+
+
+def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None,
+                         label_smoothing=0.0, options=None):
+    """cross_entropy(linear(input, linear_weight, linear_bias), target); linear_weight (C, in) or (C, d.., in)."""
+    from .functional import linear
+
+    push_site()
+    shape = tuple(linear_weight.shape)
+    w, b = linear_weight.reshape(-1, shape[-1]), None if linear_bias is None else linear_bias.reshape(-1)
+    logits = linear(input, w, b).reshape(*input.shape[:-1], *shape[:-1])
+    return cross_entropy(logits, target, weight=weight, reduction=reduction,
+                         ignore_index=-100 if ignore_index is None else ignore_index, label_smoothing=label_smoothing)

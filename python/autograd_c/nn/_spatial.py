@@ -4,7 +4,7 @@ from sys import _getframe
 
 from .._call import apply, apply_multi
 from .._ffi import push_site
-from .._shape import cat
+from .._create import arange, tensor
 
 
 def tuple_of(n, x, name="argument"):
@@ -86,8 +86,14 @@ def _conv_transpose(f, nd, input, weight, bias, stride, padding, output_padding,
                            f"{s[1]} channels instead")
     size = [(n - 1) * st - 2 * p + d * (kk - 1) + e + 1
             for n, st, p, d, kk, e in zip(s[2:], stride, padding, dilation, k[2:], extra)]
-    r = apply(f, "conv_grad_input", (input, weight),
-              (nd, *stride, *padding, *dilation, groups, s[0], k[1] * groups, *size))
+    if all(e < st for e, st in zip(extra, stride)):
+        r = apply(f, "conv_grad_input", (input, weight),
+                  (nd, *stride, *padding, *dilation, groups, s[0], k[1] * groups, *size))
+    else:  # no convolution leads back from such a size: all of it without padding, then cut or filled up
+        whole = [(n - 1) * st + d * (kk - 1) + 1 for n, st, d, kk in zip(s[2:], stride, dilation, k[2:])]
+        r = apply(f, "conv_grad_input", (input, weight),
+                  (nd, *stride, *[0] * nd, *dilation, groups, s[0], k[1] * groups, *whole))
+        r = apply(f, "pad", (r,), [0, 0, 0, 0] + [v for p, n, m in zip(padding, size, whole) for v in (-p, n - m + p)], (0.0,))
     if bias is not None:
         r = apply(f, "add", (r, apply(f, "view", (bias,), (-1, *[1] * nd))))
     return apply(f, "squeeze", (r,), (0,)) if single else r
@@ -113,7 +119,7 @@ def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 def _max_pool(f, nd, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     k = tuple_of(nd, kernel_size, "kernel_size")
-    s = k if stride is None or stride == [] else tuple_of(nd, stride, "stride")
+    s = tuple_of(nd, stride or k, "stride")
     ints = (nd, *k, *s, *tuple_of(nd, padding, "padding"), *tuple_of(nd, dilation, "dilation"), int(bool(ceil_mode)))
     r = apply_multi(f, "max_pool", (input,), 2, ints)
     return r if return_indices else r[0]
@@ -146,7 +152,7 @@ def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_
     """Mean of each window, as a sum over an overlapping view."""
     f = _getframe(0)
     k = tuple_of(nd, kernel_size, "kernel_size")
-    s = k if stride is None or stride == [] else tuple_of(nd, stride, "stride")
+    s = tuple_of(nd, stride or k, "stride")
     p = tuple_of(nd, padding, "padding")
     for a, b in zip(p, k):
         if 2 * a > b:
@@ -271,12 +277,22 @@ def _adaptive_max_pool(nd, input, output_size, return_indices):
     if all(o and n % o == 0 for n, o in zip(size, out)):
         k = [n // o for n, o in zip(size, out)]
         return _max_pool(_getframe(0), nd, input, k, None, 0, 1, False, return_indices)
-    if return_indices:
-        raise NotImplementedError("adaptive_max_pool: return_indices needs sizes that output_size divides")
-    x = input
-    for d, (n, o) in enumerate(zip(size, out)):
-        x = cat([x.narrow(d - nd, a, b - a).amax(d - nd, keepdim=True) for a, b in _bins(n, o)], d - nd)
-    return x
+    # Windows of different sizes: a table of flat positions, short rows filled up with their first one.
+    rows = [[0]]
+    count = []
+    for n, o in zip(size, out):
+        bins = _bins(n, o)
+        rows = [[p * n + q for p in row for q in range(a, b)] for row in rows for a, b in bins]
+        count.append(o)
+    longest = max([len(row) for row in rows], default=1)
+    table = tensor([row + row[:1] * (longest - len(row)) for row in rows]).view(-1, longest)
+    lead = tuple(input.shape[:-nd])
+    windows = input.reshape(*lead, _math.prod(size)).index_select(-1, table.view(-1)).reshape(*lead, len(rows), longest)
+    values, at = windows.max(-1)
+    values = values.reshape(*lead, *count)
+    if not return_indices:
+        return values
+    return values, table.view(-1)[at + arange(len(rows)) * longest].reshape(*lead, *count)
 
 
 def adaptive_max_pool1d(input, output_size, return_indices=False):
@@ -327,8 +343,6 @@ def pad(input, pad, mode="constant", value=None):
 
 
 def _places(mode, n, a, b, d):
-    from .._create import tensor
-
     if mode == "reflect" and (a >= n or b >= n):
         raise RuntimeError(f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({a}, {b}) "
                            f"at dimension {d} of input of size {n}")
@@ -338,8 +352,9 @@ def _places(mode, n, a, b, d):
     for k in range(-a, n + b):
         if mode == "replicate":
             k = min(max(k, 0), n - 1)
-        elif mode == "circular":
-            k %= n
+        elif mode == "circular":  # what was cut off takes no part
+            first = max(-a, 0)
+            k = first + (k - first) % (n - first - max(-b, 0))
         else:
             k = -k if k < 0 else 2 * (n - 1) - k if k >= n else k
         out.append(k)
@@ -395,8 +410,16 @@ def channel_shuffle(input, groups):
     return input.reshape(s[0], groups, s[1] // groups, *s[2:]).transpose(1, 2).reshape(s)
 
 
+def _cubic(t, a=-0.75):
+    """Keys' convolution kernel (1981), with PyTorch's a."""
+    t = abs(t)
+    if t <= 1:
+        return ((a + 2) * t - (a + 3)) * t * t + 1
+    return (((t - 5) * t + 8) * t - 4) * a if t < 2 else 0.0
+
+
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
-    """Resizes the dims after (N, C): mode nearest, or linear, bilinear, trilinear (by a matrix for each dim)."""
+    """Resizes the dims after (N, C): mode nearest, nearest-exact, area; linear, bilinear, trilinear, bicubic (a matrix for each dim)."""
     push_site()
     nd = input.dim() - 2
     sizes = tuple(input.shape[2:])
@@ -410,17 +433,20 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         out = [int(_math.floor(n * s)) for n, s in zip(sizes, scales)]
         if recompute_scale_factor:
             scales = [None] * nd
-    from .._create import tensor
-
+    if antialias:
+        raise NotImplementedError("interpolate: antialias is not supported")
+    if mode == "area":
+        return _adaptive_avg_pool(nd, input, out)
     x = input
-    if mode == "nearest":
+    if mode in ("nearest", "nearest-exact"):
         if align_corners is not None:
             raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
         for d, (n, o, s) in enumerate(zip(sizes, out, scales)):
             step = 1.0 / s if s else n / o
-            x = x.index_select(2 + d, tensor([min(int(_math.floor(i * step)), n - 1) for i in range(o)]))
+            half = 0.5 if mode == "nearest-exact" else 0.0
+            x = x.index_select(2 + d, tensor([min(int(_math.floor((i + half) * step)), n - 1) for i in range(o)]))
         return x
-    if {1: "linear", 2: "bilinear", 3: "trilinear"}.get(nd) != mode:
+    if {1: "linear", 2: "bilinear", 3: "trilinear"}.get(nd) != mode and (nd, mode) != (2, "bicubic"):
         raise NotImplementedError(f"interpolate: mode {mode!r} for {input.dim()}-D input is not supported")
     for d, (n, o, s) in enumerate(zip(sizes, out, scales)):
         rows = []
@@ -428,11 +454,17 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
             if align_corners:
                 at = i * (n - 1) / (o - 1) if o > 1 else 0.0
             else:
-                at = max((i + 0.5) * (1.0 / s if s else n / o) - 0.5, 0.0)
-            k = min(int(at), n - 1)
+                at = (i + 0.5) * (1.0 / s if s else n / o) - 0.5
             row = [0.0] * n
-            row[k] += 1.0 - (at - k)
-            row[min(k + 1, n - 1)] += at - k
+            if mode == "bicubic":
+                k = int(_math.floor(at))
+                taps = [(k + j, _cubic(at - k - j)) for j in (-1, 0, 1, 2)]
+            else:
+                at = max(at, 0.0)
+                k = min(int(at), n - 1)
+                taps = [(k, 1.0 - (at - k)), (k + 1, at - k)]
+            for j, share in taps:
+                row[min(max(j, 0), n - 1)] += share
             rows.append(row)
         m = input.new_tensor(rows).view(o, n)
         x = (x.transpose(-1, 2 + d) @ m.t()).transpose(-1, 2 + d)
@@ -442,3 +474,47 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     push_site()
     return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    push_site()
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """interpolate, bilinear, with the corners kept."""
+    push_site()
+    return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
+
+
+def _max_unpool(nd, input, indices, kernel_size, stride, padding, output_size):
+    k = tuple_of(nd, kernel_size, "kernel_size")
+    s, p = tuple_of(nd, stride or k, "stride"), tuple_of(nd, padding, "padding")
+    size = [(n - 1) * st + kk - 2 * pp for n, st, kk, pp in zip(input.shape[-nd:], s, k, p)]
+    if output_size is not None:
+        want = list(output_size)[-nd:]
+        if any(not n - st < w < n + st for w, n, st in zip(want, size, s)):
+            raise ValueError(f"invalid output_size \"{list(output_size)}\" (dim 0 must be between {[n - st for n, st in zip(size, s)]} and "
+                             f"{[n + st for n, st in zip(size, s)]})")
+        size = want
+    lead = tuple(input.shape[:-nd])
+    flat = input.reshape(*lead, _math.prod(input.shape[-nd:]))
+    # Places named twice take one of the values; scatter reads from the one that was written last.
+    empty = input.detach().new_zeros((*lead, _math.prod(size)))
+    return empty.scatter(-1, indices.reshape(flat.shape), flat).reshape(*lead, *size)
+
+
+def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Values back at the places that max_pool1d(return_indices=True) found, zeros elsewhere."""
+    push_site()
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    push_site()
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    push_site()
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -8,21 +8,24 @@ from .._elementwise import where_at
 from .._ffi import OPS, lib, push_site
 from .._modes import no_grad as _no_grad
 from .._reduce import norm as _norm
-from .._shape import reshape_at as _reshape_at
+from .._shape import broadcast_tensors as _broadcast_tensors, reshape_at as _reshape_at
 from .._tensor import Tensor
 from ._activations import (celu, elu, gelu, glu, gumbel_softmax, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu,
                            log_softmax, logsigmoid, mish, prelu, relu, relu6, relu_, rrelu, selu, sigmoid, silu, softmax, softmin,
                            softplus, softshrink, softsign, tanh, tanhshrink, threshold)
 from ._losses import (binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, cross_entropy, gaussian_nll_loss,
-                      hinge_embedding_loss, huber_loss, kl_div, l1_loss, margin_ranking_loss, mse_loss, multilabel_soft_margin_loss,
-                      nll_loss, poisson_nll_loss, smooth_l1_loss, soft_margin_loss, triplet_margin_loss)
+                      hinge_embedding_loss, huber_loss, kl_div, l1_loss, linear_cross_entropy, margin_ranking_loss, mse_loss,
+                      multi_margin_loss, multilabel_margin_loss, multilabel_soft_margin_loss, nll_loss, poisson_nll_loss,
+                      smooth_l1_loss, soft_margin_loss, triplet_margin_loss, triplet_margin_with_distance_loss)
 from ._spatial import (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool2d,
                        adaptive_max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, channel_shuffle, conv1d, conv2d, conv3d,
                        conv_transpose1d, conv_transpose2d, conv_transpose3d, interpolate, lp_pool1d, lp_pool2d, max_pool1d,
-                       max_pool2d, max_pool3d, pad, pixel_shuffle, pixel_unshuffle, unfold, upsample)
+                       max_pool2d, max_pool3d, max_unpool1d, max_unpool2d, max_unpool3d, pad, pixel_shuffle, pixel_unshuffle, unfold,
+                       upsample, upsample_bilinear, upsample_nearest)
 
-__all__ = [n for n in globals() if not n.startswith("_") and n not in ("apply", "apply_multi", "call1", "calln", "wrap", "where_at", "OPS", "lib", "push_site", "Tensor")]
-__all__ += ["linear", "bilinear", "embedding", "one_hot", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
+__all__ = [n for n in globals() if not n.startswith("_") and n not in (
+    "apply", "apply_multi", "call1", "calln", "wrap", "where_at", "OPS", "lib", "push_site", "Tensor")]
+__all__ += ["linear", "bilinear", "embedding", "embedding_bag", "one_hot", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
             "feature_alpha_dropout", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "local_response_norm",
             "normalize", "cosine_similarity", "pairwise_distance", "pdist", "scaled_dot_product_attention"]
 
@@ -77,8 +80,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     """
     f = _getframe(1)
     if input.dtype.is_floating_point:
-        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-                           f"torch.{input.dtype.tensor_name} instead (while checking arguments for embedding)")
+        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but "
+                           f"got torch.{input.dtype.tensor_name} instead (while checking arguments for embedding)")
     if max_norm is not None:
         push_site()
         with _no_grad():
@@ -94,6 +97,43 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         raise AssertionError("Padding_idx must be within num_embeddings")
     push_site()
     return where_at(f, (input == padding_idx % n).unsqueeze(-1), r.detach(), r)
+
+
+def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
+                  per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    """Sum, mean or max of the rows of each bag: input (B, n), or (n) cut into bags at `offsets`."""
+    push_site()
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
+                                  f"mode='{mode}'). Please open a feature request on GitHub.")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences.")
+        cuts = [k * input.shape[1] for k in range(input.shape[0] + 1)]
+    elif offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    else:
+        cuts = offsets.tolist() + ([] if include_last_offset else [input.numel()])
+    flat = input.reshape(-1)
+    rows = embedding(flat, weight, None, max_norm, norm_type)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
+    indices = flat.tolist() if padding_idx is not None else None
+    bags = []
+    for a, b in zip(cuts, cuts[1:]):
+        bag = rows[a:b]
+        if indices is not None:
+            kept = [k for k in range(a, b) if indices[k] != padding_idx % weight.shape[0]]
+            bag = rows[kept] if kept else rows[:0]
+        if not bag.shape[0]:
+            bags.append(weight.detach().new_zeros((weight.shape[1],)))
+        else:
+            bags.append(bag.sum(0) if mode == "sum" else bag.mean(0) if mode == "mean" else bag.max(0)[0])
+    from .._shape import stack
+
+    return stack(bags) if bags else weight.detach().new_zeros((0, weight.shape[1]))
 
 
 def one_hot(tensor, num_classes=-1):
@@ -226,8 +266,11 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     if s[1] % num_groups:
         raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(s)} and "
                            f"num_groups={num_groups}")
-    x = input.reshape(s[0], num_groups, -1)
-    x = apply_multi(_getframe(0), "layer_norm", (x,), 3, (x.shape[-1],), (float(eps),))[0].reshape(s)
+    if not input.numel():
+        x = input.clone()
+    else:
+        x = input.reshape(s[0], num_groups, -1)
+        x = apply_multi(_getframe(0), "layer_norm", (x,), 3, (x.shape[-1],), (float(eps),))[0].reshape(s)
     if weight is not None:
         x = x * _channels(weight, len(s))
     return x if bias is None else x + _channels(bias, len(s))
@@ -295,8 +338,8 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     s = tuple(input.shape)
     if len(s) < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {len(s)} dimensions)")
-    squares = pad(input.square().reshape(s[0], 1, s[1], -1), (0, 0, size // 2, (size - 1) // 2))
-    mean = avg_pool2d(squares, (size, 1), 1).reshape(s)
+    squares = pad(input.square().reshape(s[0], 1, s[1], _math.prod(s[2:])), (0, 0, size // 2, (size - 1) // 2))
+    mean = avg_pool2d(squares, (size, 1), 1).reshape(s) if input.numel() else input
     return input / (mean * alpha + k) ** beta
 
 
@@ -312,6 +355,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """Inner product along dim over the lengths, each not below eps."""
     push_site()
+    x1, x2 = _broadcast_tensors(x1, x2)
     a = x1 / _norm(x1, 2.0, dim, True).clamp(min=eps)
     b = x2 / _norm(x2, 2.0, dim, True).clamp(min=eps)
     return (a * b).sum(dim)
