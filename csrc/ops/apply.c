@@ -433,18 +433,7 @@ static int rebase(ag_tensor *t, ag_node *n) {
     return AG_OK;
   }
   ag_params p;
-  int nd = t->arr->ndim;
-  p.nf = 0;
-  p.ni = 2 + 2 * nd;
-  p.i[0] = nd;
-  memcpy(p.i + 1, ag__shape(t->arr), sizeof(int64_t) * (size_t)nd);
-  memcpy(p.i + 1 + nd, ag__strides(t->arr), sizeof(int64_t) * (size_t)nd);
-  p.i[1 + 2 * nd] = t->arr->offset - b->arr->offset;
-  /* A base that is not row-major: the rule needs its strides too. */
-  if (!b->arr->contiguous) {
-    memcpy(p.i + p.ni, ag__strides(b->arr), sizeof(int64_t) * b->arr->ndim);
-    p.ni += b->arr->ndim;
-  }
+  ag__view_params(t, &p);
   ag_node *s = ag__node_new(AG_OP_as_strided_scatter, 2, 1, 0, &p, &b->arr);
   if (!s) return AG_ERR_MEMORY;
   int st = ag__requires_grad(b) ? ag__tensor_edge(b, &s->in[0]) : AG_OK;

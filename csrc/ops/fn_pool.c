@@ -101,7 +101,7 @@ static int infer_planes(ag_infer *c, int *nd) {
 
 int ag__infer_pool_scatter(ag_infer *c) {
   int64_t shape[AG_MAX_NDIM];
-  int nd, st = infer_planes(c, &nd);
+  int nd = 0, st = infer_planes(c, &nd);
   if (!st) st = ag__need(c, 2, 1 + nd, 0);
   if (st) return st;
   ag_array *a = c->in[0];
@@ -113,7 +113,7 @@ int ag__infer_pool_scatter(ag_infer *c) {
 }
 
 int ag__infer_pool_gather(ag_infer *c) {
-  int nd, st = infer_planes(c, &nd);
+  int nd = 0, st = infer_planes(c, &nd);
   if (!st) ag__set_out(c, 0, c->in[0]->dtype, c->in[1]->ndim, ag__shape(c->in[1]));
   return st;
 }

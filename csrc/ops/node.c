@@ -227,19 +227,28 @@ void ag__tensor_set_fn(ag_tensor *t, ag_node *fn, uint32_t nr) {
 
 /* ---- views whose base was written to: their function becomes as_strided of the base's ---- */
 
+void ag__view_params(const ag_tensor *t, ag_params *p) {
+  const ag_array *a = t->arr, *b = t->base->arr;
+  int nd = a->ndim;
+  p->nf = 0;
+  p->ni = 2 + 2 * nd;
+  p->i[0] = nd;
+  memcpy(p->i + 1, ag__shape(a), sizeof(int64_t) * (size_t)nd);
+  memcpy(p->i + 1 + nd, ag__strides(a), sizeof(int64_t) * (size_t)nd);
+  p->i[1 + 2 * nd] = a->offset - b->offset;
+  /* A base that is not row-major: the rules need its strides too. */
+  if (!b->contiguous) {
+    memcpy(p->i + p->ni, ag__strides(b), sizeof(int64_t) * b->ndim);
+    p->ni += b->ndim;
+  }
+}
+
 static int renew_view(ag_tensor *t) {
-  ag_tensor *b = t->base;
   ag_params p;
-  int nd = t->arr->ndim;
-  p.nf = 0;
-  p.ni = 2 + 2 * nd;
-  p.i[0] = nd;
-  memcpy(p.i + 1, ag__shape(t->arr), sizeof(int64_t) * (size_t)nd);
-  memcpy(p.i + 1 + nd, ag__strides(t->arr), sizeof(int64_t) * (size_t)nd);
-  p.i[1 + 2 * nd] = t->arr->offset - b->arr->offset;
+  ag__view_params(t, &p);
   ag_node *n = ag__node_new(AG_OP_as_strided, 1, 1, 0, &p, &t->arr);
   if (!n) return AG_ERR_MEMORY;
-  int st = ag__tensor_edge(b, &n->in[0]);
+  int st = ag__tensor_edge(t->base, &n->in[0]);
   if (st) {
     ag_node_release(n);
     return st;
@@ -250,8 +259,7 @@ static int renew_view(ag_tensor *t) {
 }
 
 int ag__tensor_fn(ag_tensor *t, ag_node **out) {
-  if (AG_UNLIKELY(t->base && t->view_version != t->arr->st->version && ag__requires_grad(t->base) &&
-                  t->base->arr->st == t->arr->st)) {
+  if (AG_UNLIKELY(t->base != NULL) && ag__view_stale(t)) {
     int st = renew_view(t);
     if (st) return st;
   }

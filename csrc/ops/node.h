@@ -66,7 +66,16 @@ static inline ag_node *ag__node_retain(ag_node *n) {
 ag_node *ag__tensor_acc(ag_tensor *t);
 /* Up-to-date function of a tensor (borrowed, may be NULL): views are renewed after writes to their base. */
 int ag__tensor_fn(ag_tensor *t, ag_node **out);
-static inline bool ag__requires_grad(const ag_tensor *t) { return t->fn != NULL || t->leaf_grad; }
+/* A view has its base's history once somebody wrote to the base. */
+static inline bool ag__view_stale(const ag_tensor *t) {
+  return t->view_version != t->arr->st->version && t->base->arr->st == t->arr->st &&
+         (t->base->fn != NULL || t->base->leaf_grad);
+}
+static inline bool ag__requires_grad(const ag_tensor *t) {
+  return t->fn != NULL || t->leaf_grad || (AG_UNLIKELY(t->base != NULL) && ag__view_stale(t));
+}
+/* Where view t lies in its base, as the parameters of as_strided. */
+void ag__view_params(const ag_tensor *t, ag_params *p);
 /* Edge along which t's gradient flows; takes a reference on the node. */
 int ag__tensor_edge(ag_tensor *t, ag_edge *out);
 /* New reference to the leaf of an AccumulateGrad node, NULL when it is gone. */
