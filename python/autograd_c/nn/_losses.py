@@ -209,7 +209,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     push_site()
     if input.shape != target.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    f = _getframe(0)
+    f = _getframe(1)
     soft = apply(f, "softplus", (-input,), (), (1.0, 40.0))  # -log sigmoid(x)
     if pos_weight is not None:
         soft = soft * ((pos_weight - 1.0) * target + 1.0)
@@ -303,7 +303,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None,
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Mean over the classes (last dim) of binary_cross_entropy_with_logits."""
     push_site()
-    f = _getframe(0)
+    f = _getframe(1)
     loss = target * apply(f, "softplus", (-input,), (), (1.0, 40.0)) + (1.0 - target) * apply(f, "softplus", (input,), (), (1.0, 40.0))
     if weight is not None:
         loss = loss * weight

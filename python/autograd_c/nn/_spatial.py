@@ -150,7 +150,7 @@ def _pool_places(n, k, s, p, ceil_mode):
 
 def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
     """Mean of each window, as a sum over an overlapping view."""
-    f = _getframe(0)
+    f = _getframe(1)
     k = tuple_of(nd, kernel_size, "kernel_size")
     s = tuple_of(nd, stride or k, "stride")
     p = tuple_of(nd, padding, "padding")
