@@ -548,7 +548,7 @@ def test_dead_code_goes():
 
 
 def test_equal_instructions_are_done_once():
-    i, _ = info(lambda x: torch.exp(x) + torch.exp(x) * torch.exp(x), torch.tensor(f32(4)))
+    i, _ = info(lambda x: torch.exp(x) + torch.exp(x) * torch.exp(x), torch.tensor(f32(4)), off="combine")
     assert i["removed_cse"] == 2 and i["instructions"] == 3
 
 
@@ -589,6 +589,41 @@ def test_fusion_and_arena():
     assert i["fused_groups"] == 0 and i["arena_bytes"] <= 2 * 4096
     i, _ = info(f, x, off=("fuse", "arena", "inplace"))
     assert i["arena_bytes"] >= 60 * 4000
+
+
+def test_loss_joins_the_loop_of_backward():
+    x = torch.tensor(f32(5000), requires_grad=True)
+
+    def step():
+        x.grad = None
+        loss = (torch.sin(x) * torch.tanh(x) + x * x).mean()
+        loss.backward()
+        return loss
+
+    i, g = info(step)
+    assert i["fused_groups"] == 1, g.text()
+    assert i["arena_bytes"] <= 5000 * 4 + 256  # what the mean reads
+    assert "addcmul" in g.text()
+
+
+def test_broadcasts_of_all_kinds():
+    r = np.random.default_rng(0)
+    shapes = [(64, 96), (96,), (64, 1), (1, 96), (1,), (), (1, 1)]
+    xs = [torch.tensor(r.standard_normal(s).astype(np.float32)) for s in shapes]
+    t3 = torch.tensor(r.standard_normal((8, 64, 96)).astype(np.float32))
+    col = torch.tensor(r.standard_normal((8, 1, 1)).astype(np.float32))
+    mid = torch.tensor(r.standard_normal((1, 64, 1)).astype(np.float32))
+
+    def f(s):
+        y = xs[0] * 1.0
+        for x in xs:
+            y = y * x + x
+        y = y + xs[0].reshape(96, 64).T * xs[2].expand(64, 96) - xs[0].flip(0) / 3
+        z = t3 * col + mid - t3.transpose(0, 2).transpose(0, 2) * y
+        return y, z + t3[:, ::2].repeat(1, 2, 1) * s, torch.where(mid > 0, z, col.double().float())
+
+    for off in ((), "fuse", "combine", ("inplace", "arena")):
+        info(f, torch.tensor(0.5), off=off)
 
 
 def test_arena_is_near_its_lower_bound():

@@ -2,21 +2,24 @@
 
 /* Elementwise units become loops over blocks that fit the first-level cache.
  *
- * Operands come in four ways: aligned (the block lies in memory as it stands), one value (spread over a block once
+ * Operands come in five ways: aligned (the block lies in memory as it stands), one value (spread over a block once
  * per run, or once for all when it is a constant), a row repeated (likewise, the block being a multiple of the
- * row), anything else (packed for each block).  Values that only this unit uses are blocks themselves.  The
+ * row), a column (each element a run of equal ones), anything else (packed for each block).  Where many values and
+ * rows would fill the cache they are spread anew for each block.  Values that only this unit uses are blocks themselves.  The
  * kernels are eager's, and an element's bits do not depend on its place: so the results are eager's. */
 
-enum { L1 = 24 << 10, BLOCK_MIN = 256, BLOCK_MAX = 4096, SLOTS = 256 };
+enum { L1 = 24 << 10, BLOCK_MIN = 256, BLOCK_MAX = 4096, SLOTS = 256, RESIDENT = 6 };
 
-enum how { ALIGNED, REGISTER, VALUE, ROW, PACKED };
+enum how { ALIGNED, REGISTER, VALUE, ROW, RUNS, PACKED };
 
 typedef struct operand {
   ag_val v;
   const ag_geo *o; /* of the result beside which it is read; NULL for one value */
   uint8_t how;
-  int32_t slot, last; /* VALUE, ROW, PACKED: block that holds it; last member that uses it */
+  int32_t slot, last; /* block that holds it; last member that uses it */
   bool ready, constant;
+  bool resident;      /* in its block for the whole loop */
+  int64_t run;        /* RUNS: length of a run */
 } operand;
 
 typedef struct builder {
@@ -60,6 +63,27 @@ static enum how how_of(const builder *b, const ag_ins *i, const ag_val *v) {
   return row > 0 && row <= BLOCK_MAX ? ROW : PACKED;
 }
 
+/* v is constant over trailing dims of o and row-major in the others: length of a run, else 0. */
+static int64_t run_of(const ag_geo *v, const ag_geo *o) {
+  int shift = o->ndim - v->ndim, d = v->ndim - 1;
+  int64_t run = 1, step = 1;
+  if (shift < 0) return 0;
+  for (; d >= 0; d--) {
+    bool repeats = ag__geo_shape(v)[d] == 1 || ag__geo_strides(v)[d] == 0;
+    if (!repeats) break;
+    run *= ag__geo_shape(o)[shift + d];
+  }
+  for (; d >= 0; d--) {
+    if (ag__geo_shape(v)[d] != ag__geo_shape(o)[shift + d]) break;
+    if (ag__geo_shape(v)[d] != 1 && ag__geo_strides(v)[d] != step) return 0;
+    step *= ag__geo_shape(v)[d];
+  }
+  /* Beyond that it may only repeat as a whole. */
+  for (; d >= 0; d--)
+    if (ag__geo_shape(v)[d] != 1) return 0;
+  return run;
+}
+
 /* Operand v as member i reads it; made when first asked for. */
 static operand *operand_of(builder *b, const ag_ins *i, const ag_val *v) {
   const ag_geo *o = v->geo->uniform ? NULL : i->out[0].geo;
@@ -74,6 +98,8 @@ static operand *operand_of(builder *b, const ag_ins *i, const ag_val *v) {
   q->o = o;
   q->how = (uint8_t)how_of(b, i, v);
   q->slot = -1;
+  if (q->how == PACKED && (q->run = run_of(v->geo, o)) > 1) q->how = RUNS;
+  q->resident = q->how == VALUE || q->how == ROW;
   q->constant = q->how == VALUE && b->p->g->st[v->st].kind == AG_P_CONST;
   return q;
 }
@@ -131,7 +157,10 @@ static void choose_block(builder *b, int32_t slots) {
     if (b->ops[k].how != ROW) continue;
     int64_t q = b->ops[k].v.geo->numel, both = period / gcd(period, q) * q;
     if (both <= BLOCK_MAX) period = both;
-    else b->ops[k].how = PACKED;
+    else {
+      b->ops[k].how = PACKED;
+      b->ops[k].resident = false;
+    }
   }
   b->block = n < period ? period : n / period * period;
 }
@@ -180,17 +209,21 @@ static const char *constant_tile(builder *b, const ag_val *v) {
   return t;
 }
 
-static const ag_spread *spread_of(builder *b, const ag_val *v, const ag_geo *o, int64_t period) {
+static const ag_spread *spread_of(builder *b, const operand *q) {
   ag_spread *s = ag__bump(&b->p->mem, sizeof *s);
+  const ag_geo *v = q->v.geo, *o = q->o;
   if (!s) return NULL;
-  s->period = period;
   s->ndim = o->ndim;
-  int shift = o->ndim - v->geo->ndim;
+  int shift = o->ndim - v->ndim;
+  int64_t distinct = 1;
   for (int k = 0; k < o->ndim; k++) {
     s->shape[k] = ag__geo_shape(o)[k];
-    bool repeat = k < shift || (ag__geo_shape(v->geo)[k - shift] == 1 && s->shape[k] != 1);
-    s->strides[k] = repeat ? 0 : ag__geo_strides(v->geo)[k - shift];
+    bool repeat = k < shift || (ag__geo_shape(v)[k - shift] == 1 && s->shape[k] != 1);
+    s->strides[k] = repeat ? 0 : ag__geo_strides(v)[k - shift];
+    if (s->strides[k] != 0) distinct *= s->shape[k];
   }
+  s->period = q->how == RUNS ? q->run : v->numel;
+  s->distinct = distinct;
   return s;
 }
 
@@ -199,7 +232,7 @@ static int prepare(builder *b, operand *o) {
   if (o->ready || o->constant) return AG_OK;
   int64_t at;
   o->ready = true;
-  ag_step *s = new_step(b, o->how != PACKED, &at);
+  ag_step *s = new_step(b, o->resident, &at);
   if (!s) return AG_ERR_MEMORY;
   s->size = (uint8_t)ag__dtype_size(o->v.geo->dtype);
   s->ins = b->p->g->members[b->u->first];
@@ -207,8 +240,8 @@ static int prepare(builder *b, operand *o) {
   if (o->how == VALUE) {
     s->kind = AG_STEP_FILL;
   } else {
-    s->kind = o->how == ROW ? AG_STEP_TILE : AG_STEP_PACK;
-    s->f.spread = spread_of(b, &o->v, o->o, o->v.geo->numel);
+    s->kind = o->how == ROW ? AG_STEP_TILE : o->how == RUNS ? AG_STEP_RUNS : AG_STEP_PACK;
+    s->f.spread = spread_of(b, o);
     if (!s->f.spread) return AG_ERR_MEMORY;
   }
   return bind(b, &o->v, s, at, 1);
@@ -295,12 +328,12 @@ static int walk(builder *b, bool build) {
     operand *o = &b->ops[k];
     o->slot = -1;
     o->ready = false;
-    if (o->how == PACKED || o->constant) continue;
+    if (!o->resident || o->constant) continue;
     o->slot = take_slot(b);
     if (o->slot < 0) return too_many();
   }
   for (int64_t k = 0; k < b->n_ops && build; k++) {
-    int st = b->ops[k].how == PACKED ? AG_OK : prepare(b, &b->ops[k]);
+    int st = b->ops[k].resident ? prepare(b, &b->ops[k]) : AG_OK;
     if (st) return st;
   }
   for (int32_t k = 0; k < b->u->n; k++) {
@@ -310,7 +343,7 @@ static int walk(builder *b, bool build) {
       if (how == ALIGNED || how == REGISTER) continue;
       operand *o = operand_of(b, i, &i->in[j]);
       if (!o) return AG_ERR_MEMORY;
-      if (o->how != PACKED) continue;
+      if (o->resident || o->constant) continue;
       if (o->slot < 0 && (o->slot = take_slot(b)) < 0) return too_many();
       int st = build ? prepare(b, o) : AG_OK;
       if (st) return st;
@@ -335,7 +368,7 @@ static int walk(builder *b, bool build) {
       if (st) return st;
     }
     for (int64_t j = 0; j < b->n_ops; j++)
-      if (b->ops[j].how == PACKED && b->ops[j].slot >= 0 && b->ops[j].last == k) b->busy[b->ops[j].slot] = false;
+      if (!b->ops[j].resident && b->ops[j].slot >= 0 && b->ops[j].last == k) b->busy[b->ops[j].slot] = false;
     if (reg && *ag__pmap_find(&b->last_of, key(out)) == k) b->busy[*ag__pmap_find(&b->slot_of, key(out))] = false;
   }
   return AG_OK;
@@ -357,6 +390,9 @@ int ag__plan_loop(ag_plan *p, const ag_unit *u) {
     return build ? emit(&b, member(&b, 0), p->g->members[u->first]) : AG_OK;
   }
   int st = survey(&b);
+  int64_t resident = 0;
+  for (int64_t k = 0; k < b.n_ops; k++) resident += b.ops[k].resident && !b.ops[k].constant;
+  for (int64_t k = 0; k < b.n_ops; k++) b.ops[k].resident &= resident <= RESIDENT || b.ops[k].constant;
   if (!st) st = walk(&b, false);
   if (!st) {
     choose_block(&b, b.n_slots);

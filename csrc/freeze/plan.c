@@ -196,6 +196,9 @@ static int run_passes(ag_program *g, uint64_t off) {
   if (!st && !(off >> AG_PASS_dce & 1)) st = ag__pass_dce(g);
   if (!st && v) st = ag__program_verify(g, "dce");
   if (!st) st = ag__pass_fuse(g, !(off >> AG_PASS_fuse & 1));
+  if (!st && v) st = ag__program_verify(g, "fuse");
+  if (!st && !(off >> AG_PASS_combine & 1)) st = ag__pass_combine(g);
+  if (!st && v) st = ag__program_verify(g, "combine");
   return st;
 }
 
@@ -273,6 +276,6 @@ void ag_plan_get_info(const ag_plan *p, ag_plan_info *out) { *out = p->info; }
 char *ag_plan_text(const ag_plan *p) { return ag__program_text(p->g); }
 void ag_free(void *text) { free(text); }
 
-static const char *const pass_names[AG_PASS_COUNT] = {"fold", "copies", "cse", "dce", "fuse", "inplace", "arena"};
+static const char *const pass_names[AG_PASS_COUNT] = {"fold", "copies", "cse", "dce", "fuse", "combine", "inplace", "arena"};
 int ag_pass_count(void) { return AG_PASS_COUNT; }
 const char *ag_pass_name(int k) { return k >= 0 && k < AG_PASS_COUNT ? pass_names[k] : NULL; }

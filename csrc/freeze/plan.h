@@ -20,11 +20,11 @@ typedef struct ag_life {
   int64_t at;            /* AG_HOME_ARENA: offset */
 } ag_life;
 
-enum ag_stepkind { AG_STEP_EW, AG_STEP_CAST, AG_STEP_COPY, AG_STEP_FILL, AG_STEP_TILE, AG_STEP_PACK, AG_STEP_EXEC, AG_STEP_LOOP };
+enum ag_stepkind { AG_STEP_EW, AG_STEP_CAST, AG_STEP_COPY, AG_STEP_FILL, AG_STEP_TILE, AG_STEP_RUNS, AG_STEP_PACK, AG_STEP_EXEC, AG_STEP_LOOP };
 
 struct ag_loop;
 typedef struct ag_spread { /* a strided or repeated operand */
-  int64_t period;
+  int64_t period, distinct; /* TILE: length of the row; RUNS: of a run, and how many there are before they begin again */
   int ndim;
   int64_t shape[AG_MAX_NDIM], strides[AG_MAX_NDIM];
 } ag_spread;

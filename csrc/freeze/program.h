@@ -166,7 +166,7 @@ typedef struct ag_program {
 
   bool grad_mode;    /* when the trace began */
   int default_dtype;
-  int64_t traced, removed_dead, removed_cse, folded, in_place; /* statistics */
+  int64_t traced, removed_dead, removed_cse, folded, combined, in_place; /* statistics */
 } ag_program;
 
 ag_program *ag__program_new(void);
@@ -213,7 +213,7 @@ char *ag__program_text(const ag_program *g);
  * memory, elementwise shapes and types agree.  after: name of the pass, for the message. */
 int ag__program_verify(const ag_program *g, const char *after);
 
-enum ag_pass { AG_PASS_fold, AG_PASS_copies, AG_PASS_cse, AG_PASS_dce, AG_PASS_fuse, AG_PASS_inplace, AG_PASS_arena, AG_PASS_COUNT };
+enum ag_pass { AG_PASS_fold, AG_PASS_copies, AG_PASS_cse, AG_PASS_dce, AG_PASS_fuse, AG_PASS_combine, AG_PASS_inplace, AG_PASS_arena, AG_PASS_COUNT };
 /* Forward rewriting: constants are computed, copies and multiplications by one are seen through, equal
  * instructions are done once; off: bits of the passes to leave out. */
 int ag__pass_simplify(ag_program *g, uint64_t off);
@@ -221,6 +221,8 @@ int ag__pass_simplify(ag_program *g, uint64_t off);
 int ag__pass_dce(ag_program *g);
 /* Groups elementwise instructions; without fuse every instruction is a unit of its own. */
 int ag__pass_fuse(ag_program *g, bool fuse);
+/* Products and sums in one kernel. */
+int ag__pass_combine(ag_program *g);
 /* Can run block by block inside a group of v's numel elements. */
 bool ag__ins_elementwise(const ag_ins *i);
 

@@ -34,6 +34,19 @@ static void tile(char *out, const char *x, int size, int64_t period, int64_t n) 
   }
 }
 
+static void runs(char *out, const char *x, int size, const ag_spread *q, int64_t start, int64_t n) {
+  int64_t k = start / q->period, left = q->period - start % q->period;
+  k %= q->distinct;
+  while (n > 0) {
+    int64_t m = left < n ? left : n;
+    fill(out, x + k * size, size, m);
+    out += m * size;
+    n -= m;
+    left = q->period;
+    if (++k == q->distinct) k = 0;
+  }
+}
+
 static inline void simple_step(const ag_step *s, char *out, const char *a, const char *b, const char *c, int64_t start, int64_t n) {
   switch (s->kind) {
     case AG_STEP_EW: s->f.ew(n, out, a, b, c, s->p); break;
@@ -43,6 +56,7 @@ static inline void simple_step(const ag_step *s, char *out, const char *a, const
       break;
     case AG_STEP_FILL: fill(out, a, s->size, n); break;
     case AG_STEP_TILE: tile(out, a, s->size, s->f.spread->period, n); break;
+    case AG_STEP_RUNS: runs(out, a, s->size, s->f.spread, start, n); break;
     default: ag__k->pack(s->f.spread->ndim, s->f.spread->shape, s->f.spread->strides, start, n, out, a, s->size); break;
   }
 }

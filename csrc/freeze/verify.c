@@ -48,7 +48,20 @@ int ag__program_verify(const ag_program *g, const char *after) {
   if (!now) return AG_ERR_MEMORY;
   memset(now, 0, room);
   int st = AG_OK;
-  for (int64_t k = 0; k < g->n_ins && !st; k++) {
+  /* After fusion: in the order in which instructions will run. */
+  int64_t unit = 0, member = 0;
+  for (int64_t q = 0; !st; q++) {
+    int64_t k = q;
+    if (g->units) {
+      while (unit < g->n_units && member == g->units[unit].n) {
+        unit++;
+        member = 0;
+      }
+      if (unit == g->n_units) break;
+      k = g->members[g->units[unit].first + member++];
+    } else if (q == g->n_ins) {
+      break;
+    }
     const ag_ins *i = &g->ins[k];
     if (i->dead) continue;
     for (uint32_t j = 0; j < i->n_in && !st; j++) {
