@@ -124,7 +124,7 @@ def mlp():
 
 
 def convnet():
-    return nn.Sequential(nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 10))
+    return nn.Sequential(nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(144, 10))
 
 
 class Run:
@@ -196,7 +196,7 @@ def networks(quick):
           "         the others replay it from C without building anything.\n")
     train, test = digits()
     runs = {}
-    for name, make, epochs in (("MLP 64-128-10", mlp, 2 if quick else 20), ("Conv net 8@3x3", convnet, 1 if quick else 20)):
+    for name, make, epochs in (("MLP 64-128-10", mlp, 2 if quick else 20), ("Conv net 16@3x3", convnet, 1 if quick else 20)):
         runs[name] = []
         for freeze in (False, True):
             before = ac.counters()
