@@ -251,6 +251,36 @@ static bool has_fused(const ag_node *n, const ag_row *row, const ag_tensor *g, c
   return true;
 }
 
+/* A gradient that depends on a saved value only through conditions (relu's on its result) has derivative zero in it,
+ * not none: it is tied to that value by where(false, value, gradient), so that it can be differentiated again. */
+static int tie(ag_vjp *c) {
+  ag_node *n = c->node;
+  const ag_saved *s = NULL;
+  for (uint32_t k = 0; k < n->n_saved && !s; k++)
+    if (ag__is_float(n->saved[k].arr->dtype) && (n->saved[k].which < 0 || n->saved[k].node)) s = &n->saved[k];
+  if (!s) return AG_OK;
+  ag_tensor *value = NULL, *no = NULL;
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    ag_tensor *d = c->dx[k];
+    if (!d || ag__requires_grad(d) || !ag__is_float(d->arr->dtype)) continue;
+    if (!value) value = s->which < 0 ? ag__vy(c, -1 - s->which) : ag__vx(c, s->which);
+    if (!no) no = ag__bnum(c, 0, AG_BOOL);
+    /* Only a value that broadcasts into the gradient's shape can be tied so; a reduction's cannot. */
+    int64_t shape[AG_MAX_NDIM];
+    int nd;
+    if (!value) break;
+    if (ag__broadcast(d->arr->ndim, ag__shape(d->arr), value->arr->ndim, ag__shape(value->arr), &nd, shape) ||
+        !ag__same_shape(nd, shape, d->arr->ndim, ag__shape(d->arr)))
+      continue;
+    ag_tensor *r = ag__b3(c, AG_OP_where, no, value, d);
+    if (!r) break;
+    ag_tensor_retain(r);
+    c->dx[k] = r;
+    ag_tensor_release(d);
+  }
+  return c->status;
+}
+
 int ag__run_vjp(ag_node *n, ag_tensor *const *g, const bool *need, ag_tensor **dx) {
   const ag_row *row = &ag__rows[n->op];
   if (!row->vjp) return ag__fail(AG_ERR_NOT_IMPLEMENTED, "%s has no derivative", row->name);
@@ -271,6 +301,7 @@ int ag__run_vjp(ag_node *n, ag_tensor *const *g, const bool *need, ag_tensor **d
     c.status = AG_OK;
     st = row->vjp(&c);
     if (!st) st = c.status;
+    if (!st && ag__grad_on()) st = tie(&c);
     for (int k = 0; k < c.n_temps; k++) ag_tensor_release(c.temps[k]);
   }
   ag__site_swap(here);

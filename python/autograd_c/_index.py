@@ -264,7 +264,7 @@ def take_along_dim(input, indices, dim=None):
     d = wrap_dim(dim, input.dim())
     a, b = list(input.shape), list(indices.shape)
     shape = broadcast_shapes([1 if k == d else n for k, n in enumerate(a)], [1 if k == d else n for k, n in enumerate(b)])
-    f = _getframe(0)
+    f = None  # the pushed position; a frame kept in its own locals would live until gc
     indices = where_at(f, indices < 0, indices + a[d], indices)
     x = expand_at(f, input, (*shape[:d], a[d], *shape[d + 1:]))
     return gather(x, d, expand_at(f, indices, (*shape[:d], b[d], *shape[d + 1:])))
@@ -409,7 +409,7 @@ argwhere = nonzero
 def masked_select(input, mask):
     """Vector of the elements where mask is true."""
     push_site()
-    f = _getframe(0)
+    f = None  # the pushed position; a frame kept in its own locals would live until gc
     shape = broadcast_shapes(input.shape, mask.shape)
     return getitem(expand_at(f, input, shape), expand_at(f, mask, shape)) if shape else getitem(input.reshape(1), mask.reshape(1))
 
@@ -417,7 +417,7 @@ def masked_select(input, mask):
 def masked_scatter(input, mask, source):
     push_site()
     shape = broadcast_shapes(input.shape, mask.shape)
-    f = _getframe(0)
+    f = None  # the pushed position; a frame kept in its own locals would live until gc
     mask = expand_at(f, mask, shape)
     out = expand_at(f, input, shape).clone()
     n = int(mask.sum())

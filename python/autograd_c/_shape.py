@@ -323,7 +323,7 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
     if isinstance(repeats, Tensor) and repeats.numel() == 1:
         repeats = int(repeats.item())
     if isinstance(repeats, int):
-        f = _getframe(0)
+        f = None  # the pushed position; a frame kept in its own locals would live until gc
         x = expand_at(f, unsqueeze(input, d + 1), (*s[:d + 1], repeats, *s[d + 1:]))
         return reshape_at(f, x, (*s[:d], s[d] * repeats, *s[d + 1:]))
     from ._create import tensor
@@ -638,7 +638,7 @@ def diag(input, diagonal=0):
         return diag_embed(input, diagonal)
     if input.dim() != 2:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.dim()}D")
-    return apply(_getframe(0), "diagonal", (input,), (diagonal, 0, 1)).clone()
+    return apply(None, "diagonal", (input,), (diagonal, 0, 1)).clone()
 
 
 def diag_embed(input, offset=0, dim1=-2, dim2=-1):
@@ -650,7 +650,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1):
     n = input.dim() + 1
     size = input.shape[-1] + abs(offset)
     d1, d2 = wrap_dim(dim1, n), wrap_dim(dim2, n)
-    f = _getframe(0)
+    f = None  # the pushed position; a frame kept in its own locals would live until gc
     k = arange(size)
     on = unsqueeze(k, 1) + offset == k
     rows = apply(f, "pad", (input,), (0, 0) * (n - 2) + ((0, offset) if offset >= 0 else (-offset, 0)), (0.0,))

@@ -181,7 +181,7 @@ def _soft_cross_entropy(input, target, weight, reduction, label_smoothing, dim):
     n = input.shape[dim]
     if label_smoothing:
         target = target * (1.0 - label_smoothing) + label_smoothing / n
-    logp = apply(_getframe(0), "log_softmax", (input,), (dim,))
+    logp = apply(None, "log_softmax", (input,), (dim,))
     if weight is not None:
         target = target * weight.view(-1, *[1] * (input.dim() - dim - 1))
     loss = -(logp * target).sum(dim)
@@ -272,7 +272,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target input)), targets 1 and -1."""
     push_site()
-    return _reduced(apply(_getframe(0), "softplus", (-target * input,), (), (1.0, 40.0)), reduction)
+    return _reduced(apply(None, "softplus", (-target * input,), (), (1.0, 40.0)), reduction)
 
 
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
