@@ -313,11 +313,12 @@ static int emit(builder *b, const ag_ins *i, int32_t number) {
 
 static int too_many(void) { return ag__fail(AG_ERR_RUNTIME, "internal: an elementwise group needs too many blocks"); }
 
-static int32_t give_slot(builder *b, int32_t st) {
+static int give_slot(builder *b, int32_t st) {
   int32_t *s = ag__pmap_add(&b->slot_of, key(st));
-  if (!s) return -1;
-  if (*s >= 0 && b->busy[*s]) return *s;
-  return *s = take_slot(b);
+  if (!s) return AG_ERR_MEMORY;
+  if (*s >= 0 && b->busy[*s]) return AG_OK;
+  *s = take_slot(b);
+  return *s < 0 ? too_many() : AG_OK;
 }
 
 static int walk(builder *b, bool build) {
@@ -356,7 +357,8 @@ static int walk(builder *b, bool build) {
     for (uint32_t j = reads_from(i); j < i->n_in; j++)
       if (ag__dtype_size(i->in[j].geo->dtype) != width) free_first = false;
     for (int turn = 0; turn < 2; turn++) {
-      if (turn == (free_first ? 1 : 0) && reg && give_slot(b, out) < 0) return too_many();
+      int given = turn == (free_first ? 1 : 0) && reg ? give_slot(b, out) : AG_OK;
+      if (given) return given;
       if (turn == (free_first ? 0 : 1))
         for (uint32_t j = 0; j < i->n_in; j++) {
           int32_t st = i->in[j].st, *s = ag__pmap_find(&b->slot_of, key(st));

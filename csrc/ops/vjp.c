@@ -268,7 +268,7 @@ static int tie(ag_vjp *c) {
     /* Only a value that broadcasts into the gradient's shape can be tied so; a reduction's cannot. */
     int64_t shape[AG_MAX_NDIM];
     int nd;
-    if (!value) break;
+    if (!value || !no) break;
     if (ag__broadcast(d->arr->ndim, ag__shape(d->arr), value->arr->ndim, ag__shape(value->arr), &nd, shape) ||
         !ag__same_shape(nd, shape, d->arr->ndim, ag__shape(d->arr)))
       continue;
