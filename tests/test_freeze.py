@@ -681,6 +681,44 @@ def test_nothing_is_left_behind():
     assert (after.tensors, after.storages, after.nodes, after.bytes) == (before.tensors, before.storages, before.nodes, before.bytes)
 
 
+def test_failing_allocations():
+    """Each allocation of a trace and of a replay fails once: an exception, and all goes on as before."""
+    from autograd_c._ffi import lib
+
+    w, x = params((4, 4))[0], torch.tensor(f32(3, 4))
+
+    def step():
+        w.grad = None
+        loss = (torch.tanh(x @ w) ** 2).sum()
+        loss.backward()
+        return loss
+
+    want, failures = bits(step()), 0
+    for k in range(1, 260):
+        g = freeze(step)
+        lib.ag_test_fail_alloc(k)
+        try:
+            g()
+        except Error:
+            failures += 1
+        finally:
+            lib.ag_test_fail_alloc(0)
+        assert not lib.ag_tracing()
+        assert bits(g()) == want
+    assert failures > 50
+    g()
+    for k in range(1, 8):
+        kept = w.grad  # noqa: F841  (a new gradient is needed)
+        lib.ag_test_fail_alloc(k)
+        try:
+            g()
+        except Error:
+            pass
+        finally:
+            lib.ag_test_fail_alloc(0)
+        assert bits(g()) == want
+
+
 def test_freezing_is_linear():
     import time
 

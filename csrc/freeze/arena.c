@@ -89,8 +89,9 @@ static int by_size(const void *a, const void *b) {
 /* Largest first, each into the lowest gap of those that live at the same time.  Quadratic, so for short lists. */
 static int layout_offline(ag_span *s, int64_t n, int64_t *total) {
   size_t room = sizeof(ag_span *) * (size_t)(n + 1) * 2;
-  ag_span **order = ag__alloc(room), **placed = order + n + 1;
+  ag_span **order = ag__alloc(room), **placed;
   if (!order) return AG_ERR_MEMORY;
+  placed = order + n + 1;
   int64_t n_placed = 0;
   *total = 0;
   for (int64_t k = 0; k < n; k++) order[k] = &s[k];

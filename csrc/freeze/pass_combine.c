@@ -58,9 +58,10 @@ static bool combine(ag_program *g, ag_unit *u, const int32_t *maker, const int32
 
 int ag__pass_combine(ag_program *g) {
   size_t room = sizeof(int32_t) * 2 * (size_t)(g->n_st + 1);
-  int32_t *maker = ag__alloc(room), *reads = maker + g->n_st + 1;
+  int32_t *maker = ag__alloc(room), *reads;
   bool failed = false;
   if (!maker) return AG_ERR_MEMORY;
+  reads = maker + g->n_st + 1;
   for (int64_t k = 0; k < g->n_st; k++) {
     maker[k] = -1;
     reads[k] = ag__st_observed(&g->st[k]) ? 2 : 0;

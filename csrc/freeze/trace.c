@@ -58,7 +58,7 @@ static bool define(ag_trace *tr, ag_array *a, ag_val *v) {
 
 /* ---- what the dispatcher tells ---- */
 
-static int rec_record(ag_recorder *r, int op, int n_in, ag_array *const *in, const ag_params *p, int n_out,
+static int record(ag_recorder *r, int op, int n_in, ag_array *const *in, const ag_params *p, int n_out,
                       ag_array *const *out, bool inplace) {
   ag_trace *tr = (ag_trace *)r;
   ag_program *g = tr->g;
@@ -95,7 +95,7 @@ static bool foreign(const ag_storage *s) {
 
 /* Host data: the trace keeps a copy as a constant and takes it from there at each run.  Where nothing writes to
  * the tensor the copy is seen through later.  Memory of the host's own stays bound by reference. */
-static int rec_constant(ag_recorder *r, ag_array *a) {
+static int constant(ag_recorder *r, ag_array *a) {
   ag_trace *tr = (ag_trace *)r;
   if (foreign(a->st)) return adopt(tr, a, AG_P_BOUND) < 0 ? AG_ERR_MEMORY : AG_OK;
   ag_storage *copy = ag__storage_new(a->st->nbytes);
@@ -130,7 +130,7 @@ static int rec_read(ag_recorder *r, ag_array *a, const char *what) {
                   site[0] ? ", at " : "", site);
 }
 
-static int rec_touch(ag_recorder *r, ag_tensor *t) {
+static int touch(ag_recorder *r, ag_tensor *t) {
   ag_trace *tr = (ag_trace *)r;
   ag_program *g = tr->g;
   int32_t id = known(tr, t->arr->st);
@@ -181,13 +181,24 @@ static ag_leaf *leaf_of(ag_trace *tr, ag_tensor *t, bool read) {
   return l;
 }
 
-static int rec_grad_read(ag_recorder *r, ag_tensor *leaf) {
-  return leaf_of((ag_trace *)r, leaf, true) ? AG_OK : AG_ERR_MEMORY;
+/* A trace that missed something is worthless, even if the program catches the failure and goes on. */
+static int whole(ag_recorder *r, int st) {
+  if (st) ((ag_trace *)r)->failed = true;
+  return st;
 }
 
+static int rec_record(ag_recorder *r, int op, int n_in, ag_array *const *in, const ag_params *p, int n_out,
+                      ag_array *const *out, bool inplace) {
+  return whole(r, record(r, op, n_in, in, p, n_out, out, inplace));
+}
+static int rec_constant(ag_recorder *r, ag_array *a) { return whole(r, constant(r, a)); }
+static int rec_touch(ag_recorder *r, ag_tensor *t) { return whole(r, touch(r, t)); }
+static int rec_grad_read(ag_recorder *r, ag_tensor *leaf) {
+  return whole(r, leaf_of((ag_trace *)r, leaf, true) ? AG_OK : AG_ERR_MEMORY);
+}
 static int rec_grad_write(ag_recorder *r, ag_tensor *leaf, ag_tensor *value) {
   (void)value;
-  return leaf_of((ag_trace *)r, leaf, false) ? AG_OK : AG_ERR_MEMORY;
+  return whole(r, leaf_of((ag_trace *)r, leaf, false) ? AG_OK : AG_ERR_MEMORY);
 }
 
 /* ---- begin, abort ---- */
@@ -328,9 +339,9 @@ static int source_of(finish *f, ag_tensor *t, int32_t leaf, bool result, ag_src 
     if (live)
       return ag__fail(AG_ERR_NOT_IMPLEMENTED,
                       "a result still has a graph (no backward ran through it inside the frozen function)");
-    ag_fresh *x = AG_PUSH(g->fresh, g->n_fresh, g->cap_fresh);
-    ag_tensor **m = x ? AG_PUSH(f->made_t, f->n_made, f->cap_made) : NULL;
-    if (!m) return AG_ERR_MEMORY;
+    ag_tensor **m = AG_PUSH(f->made_t, f->n_made, f->cap_made);
+    ag_fresh *x = m ? AG_PUSH(g->fresh, g->n_fresh, g->cap_fresh) : NULL;
+    if (!x) return AG_ERR_MEMORY;
     memset(x, 0, sizeof *x);
     *m = t;
     *slot = (int32_t)(g->n_fresh - 1);
@@ -491,7 +502,8 @@ ag_program *ag__trace_finish(ag_trace *tr, int n_outputs, ag_tensor *const *outp
     return NULL;
   }
   ag__thread.recorder = NULL;
-  int st = sources(&f, n_outputs, outputs);
+  int st = tr->failed ? ag__fail(AG_ERR_MEMORY, "out of memory while tracing: the trace is not complete") : AG_OK;
+  if (!st) st = sources(&f, n_outputs, outputs);
   if (!st) st = settle_guards(tr);
   if (!st && !(renumber = ag__alloc(room))) st = AG_ERR_MEMORY;
   if (!st) settle_leaves(&f, renumber);

@@ -18,6 +18,7 @@ struct ag_trace {
   ag_tensor **inputs; /* references held */
   int32_t room;       /* of inputs */
   int64_t tensors_before;
+  bool failed;
 };
 
 /* Turns a finished trace into a program (given to the caller), before any pass; frees the trace. */
