@@ -1,7 +1,7 @@
 """Gives class Tensor its operations: functions whose first argument is a tensor are methods as they stand."""
 from sys import _getframe
 
-from . import _create, _elementwise, _index, _linear, _order, _reduce, _shape, random as _random
+from . import _create, _elementwise, _index, _linear, _more, _order, _reduce, _shape, random as _random
 from ._call import apply, apply_inplace, as_number
 from ._dtypes import BY_NAME, as_dtype, as_size, bool_, check_device, float32, float64, int32, int64, uint8
 from ._dtypes import device as _device
@@ -13,7 +13,7 @@ from ._tensor import Tensor
 # Functions that take no tensor first, or whose method differs.
 _NO_METHODS = {"where", "cat", "stack", "meshgrid", "einsum", "hstack", "vstack", "dstack", "column_stack", "row_stack", "concat",
                "concatenate", "cartesian_prod", "broadcast_tensors", "broadcast_shapes", "chain_matmul", "atleast_1d", "atleast_2d",
-               "atleast_3d", "tril_indices", "triu_indices", "combinations", "searchsorted", "bucketize", "tensordot", "cdist", "isin"}
+               "atleast_3d", "tril_indices", "triu_indices", "combinations", "searchsorted", "bucketize", "tensordot", "cdist", "isin", "block_diag", "gradient", "constant_pad_nd"}
 
 
 class _Methods:
@@ -199,7 +199,7 @@ class _Attribute(property):
 def attach():
     from .ops import _public
 
-    for module in (_elementwise, _shape, _linear, _reduce, _index, _order):
+    for module in (_elementwise, _shape, _linear, _reduce, _index, _order, _more):
         for name, fn in _public(module).items():
             if name not in _NO_METHODS:
                 setattr(Tensor, name, fn)

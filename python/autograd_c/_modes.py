@@ -1,6 +1,5 @@
 """Grad modes, as context managers and decorators."""
 import functools as _functools
-import inspect as _inspect
 
 from ._ffi import lib
 
@@ -29,9 +28,9 @@ class _Mode:
         return type(self)()
 
     def _decorate(self, fn):
-        if _inspect.isclass(fn):
+        if isinstance(fn, type):
             raise TypeError(f"{type(self).__name__} decorates functions, not classes")
-        if _inspect.isgeneratorfunction(fn):
+        if getattr(getattr(fn, "__code__", None), "co_flags", 0) & 0x20:
 
             @_functools.wraps(fn)
             def generate(*args, **kw):

@@ -89,7 +89,7 @@ def __getattr__(name):
 
     if name in ("Function", "functional", "gradcheck", "gradgradcheck", "detect_anomaly", "set_detect_anomaly", "graph", "forward_ad",
                 "profiler"):
-        module = {"Function": "function", "gradgradcheck": "gradcheck", "detect_anomaly": "anomaly_mode",
+        module = {"Function": "function", "gradcheck": "_gradcheck", "gradgradcheck": "_gradcheck", "detect_anomaly": "anomaly_mode",
                   "set_detect_anomaly": "anomaly_mode"}.get(name, name)
         try:
             m = importlib.import_module(f"{__name__}.{module}")

@@ -1,0 +1,311 @@
+"""The long tail: functions composed of others, rarely used, wanted all the same."""
+import math as _math
+
+from ._call import apply, scalar_tensor
+from ._elementwise import abs as _abs
+from ._elementwise import exp2, isnan, log2, logaddexp, maximum, minimum, sin, where
+from ._ffi import push_site
+from ._index import gather, index_put, scatter, scatter_add
+from ._reduce import norm
+from ._shape import (as_strided, cat, chunk, diagonal, expand, movedim, narrow, permute, reshape, split, squeeze, t, transpose,
+                     unbind, unfold, unsqueeze, view)
+from ._tensor import Tensor, wrap_dim
+
+
+def _copying(fn, name):
+    def copy(input, *args, **kw):
+        push_site()
+        r = fn(input, *args, **kw)
+        return tuple([x.clone() for x in r]) if isinstance(r, tuple) else r.clone()
+
+    copy.__name__ = copy.__qualname__ = name
+    copy.__doc__ = f"As {fn.__name__}, but a copy."
+    return copy
+
+
+expand_copy = _copying(expand, "expand_copy")
+diagonal_copy = _copying(diagonal, "diagonal_copy")
+alias_copy = _copying(lambda input: input, "alias_copy")
+as_strided_copy = _copying(as_strided, "as_strided_copy")
+narrow_copy = _copying(narrow, "narrow_copy")
+view_copy = _copying(view, "view_copy")
+permute_copy = _copying(permute, "permute_copy")
+split_with_sizes_copy = _copying(split, "split_with_sizes_copy")
+unbind_copy = _copying(unbind, "unbind_copy")
+unfold_copy = _copying(unfold, "unfold_copy")
+squeeze_copy = _copying(squeeze, "squeeze_copy")
+unsqueeze_copy = _copying(unsqueeze, "unsqueeze_copy")
+transpose_copy = _copying(transpose, "transpose_copy")
+t_copy = _copying(t, "t_copy")
+unsafe_chunk, unsafe_split, unsafe_split_with_sizes = chunk, split, split
+
+
+def conj(input):
+    """Real numbers are their own conjugates."""
+    return input
+
+
+resolve_conj = resolve_neg = conj_physical = real = conj
+
+
+def angle(input):
+    """0 for positive numbers, pi for negative ones."""
+    push_site()
+    return where(isnan(input), input, where(input < 0, _math.pi, input * 0))
+
+
+def _sign_bit(x):
+    """Whether x is negative, -0.0 included."""
+    return (x < 0) | ((x == 0) & (1 / x < 0))
+
+
+def copysign(input, other):
+    """|input| with the sign of other."""
+    push_site()
+    if not isinstance(other, Tensor):
+        other = scalar_tensor(float(other), input)
+    same = _sign_bit(input.detach()) == _sign_bit(other.detach())
+    r = where(same, input, -input)
+    return where(input.detach() == 0, where(_sign_bit(other.detach()), -_abs(input), _abs(input)), r)
+
+
+def fmax(input, other):
+    """maximum that prefers a number to NaN."""
+    push_site()
+    return where(isnan(other), input, where(isnan(input), other, maximum(input, other)))
+
+
+def fmin(input, other):
+    """minimum that prefers a number to NaN."""
+    push_site()
+    return where(isnan(other), input, where(isnan(input), other, minimum(input, other)))
+
+
+def ldexp(input, other):
+    """input * 2**other."""
+    push_site()
+    return input * exp2(other.to(input.dtype) if not other.is_floating_point() else other)
+
+
+def logaddexp2(input, other):
+    """log2(2**input + 2**other)."""
+    push_site()
+    ln2 = _math.log(2)
+    return logaddexp(input * ln2, other * ln2) / ln2
+
+
+def sinc(input):
+    """sin(pi x) / (pi x), 1 at 0."""
+    push_site()
+    zero = input == 0
+    x = where(zero, 1.0, input) * _math.pi
+    # 1 - (pi x)**2 / 6 at 0: the right value and the right first two derivatives there
+    return where(zero, 1 - (input * _math.pi) ** 2 / 6, sin(x) / x)
+
+
+def fill(input, value):
+    """input's shape, filled with a number or a 0-d tensor."""
+    push_site()
+    return input.clone().fill_(value)
+
+
+def put(input, index, source, accumulate=False):
+    """input with source written at positions of the flattened tensor."""
+    push_site()
+    flat = reshape(input, (-1,))
+    return reshape(index_put(flat, (reshape(index, (-1,)),), reshape(source, (-1,)), accumulate), tuple(input.shape))
+
+
+def block_diag(*tensors):
+    """Matrices along the diagonal of one matrix."""
+    push_site()
+    blocks = [x if x.dim() == 2 else reshape(x, (1, -1)) for x in tensors]
+    width = sum([b.shape[1] for b in blocks])
+    rows, at = [], 0
+    for b in blocks:
+        n, m = b.shape
+        rows.append(cat([b.new_zeros(n, at), b, b.new_zeros(n, width - at - m)], 1))
+        at += m
+    return cat(rows, 0)
+
+
+def constant_pad_nd(input, pad, value=0):
+    """Padding by pairs (before, after), the last dim first; negative numbers cut."""
+    push_site()
+    n = input.dim()
+    pairs = [0] * (2 * n)
+    for k in range(len(pad) // 2):
+        pairs[2 * (n - 1 - k)], pairs[2 * (n - 1 - k) + 1] = pad[2 * k], pad[2 * k + 1]
+    return apply(None, "pad", (input,), pairs, (float(value),))
+
+
+def as_strided_scatter(input, src, size, stride, storage_offset=None):
+    """input with src written at a geometry over its storage."""
+    push_site()
+    start = 0 if storage_offset is None else storage_offset - input.storage_offset()
+    return apply(None, "as_strided_scatter", (input, src), (len(size), *size, *stride, start))
+
+
+def renorm(input, p, dim, maxnorm):
+    """Slices along dim whose p-norm exceeds maxnorm scaled down to it."""
+    push_site()
+    d = wrap_dim(dim, input.dim())
+    others = [k for k in range(input.dim()) if k != d]
+    n = norm(input, p, others, True)
+    return input * where(n > maxnorm, maxnorm / (n + 1e-7), 1.0)
+
+
+def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
+    """Running integral by the trapezoid rule."""
+    from ._reduce import cumsum, diff
+
+    push_site()
+    d = wrap_dim(dim, y.dim())
+    n = y.shape[d]
+    mid = (narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) / 2
+    if x is None:
+        return cumsum(mid * dx, d)
+    step = diff(x) if x.dim() == 1 else diff(x, dim=dim)
+    if x.dim() == 1 and y.dim() > 1:
+        step = reshape(step, (1,) * d + (-1,) + (1,) * (y.dim() - d - 1))
+    return cumsum(mid * step, d)
+
+
+def gradient(input, *, spacing=None, dim=None, edge_order=1):
+    """Central differences along dims, one-sided at the edges (of first or second order); a tuple."""
+    push_site()
+    dims = list(range(input.dim())) if dim is None else [wrap_dim(d, input.dim()) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
+    spacing = 1 if spacing is None else spacing
+    spaces = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(dims)
+    return tuple([_gradient(input, d, s, edge_order) for d, s in zip(dims, spaces)])
+
+
+def _gradient(x, d, spacing, order):
+    n = x.shape[d]
+
+    def at(k, length=1):
+        return narrow(x, d, k, length)
+
+    if isinstance(spacing, Tensor) and spacing.dim():
+        h = (spacing[1:] - spacing[:-1]).to(x.dtype)
+        h = reshape(h, (1,) * d + (-1,) + (1,) * (x.dim() - d - 1))
+    else:
+        h = x.new_full((1,) * d + (n - 1,) + (1,) * (x.dim() - d - 1), float(spacing))
+    a, b = narrow(h, d, 0, n - 2), narrow(h, d, 1, n - 2)
+    middle = -b / (a * (a + b)) * at(0, n - 2) + (b - a) / (a * b) * at(1, n - 2) + a / (b * (a + b)) * at(2, n - 2)
+    h0, h1 = narrow(h, d, 0, 1), narrow(h, d, n - 2, 1)
+    if order == 1:
+        first, last = (at(1) - at(0)) / h0, (at(n - 1) - at(n - 2)) / h1
+    else:
+        g0, g1 = narrow(h, d, 1, 1), narrow(h, d, n - 3, 1)
+        first = -(2 * h0 + g0) / (h0 * (h0 + g0)) * at(0) + (h0 + g0) / (h0 * g0) * at(1) - h0 / (g0 * (h0 + g0)) * at(2)
+        last = h1 / (g1 * (g1 + h1)) * at(n - 3) - (g1 + h1) / (g1 * h1) * at(n - 2) + (2 * h1 + g1) / (h1 * (g1 + h1)) * at(n - 1)
+    return cat([first, middle, last], d)
+
+
+def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """quantile of the elements that are no NaN."""
+    from ._create import full
+    from ._order import quantile, sort
+    from ._shape import stack
+
+    push_site()
+    flat = dim is None or not input.dim()
+    d = 0 if flat else wrap_dim(dim, input.dim())
+    x = reshape(input, (-1,)) if flat else input
+    x = movedim(sort(x, d)[0], d, -1)  # NaN come last
+    lead = tuple(x.shape[:-1])
+    rows = reshape(x, (-1, x.shape[-1]))
+    many = isinstance(q, Tensor) and q.dim() == 1
+    results = []
+    for one in (q.tolist() if many else [float(q)]):
+        values = []
+        for k in range(rows.shape[0]):
+            n = int((rows[k] == rows[k]).sum())
+            values.append(quantile(rows[k, :n], one, 0, interpolation=interpolation) if n else full((), _math.nan, dtype=x.dtype))
+        r = reshape(stack(values), lead)
+        if keepdim:
+            r = reshape(r, (1,) * input.dim()) if flat else unsqueeze(r, d)
+        results.append(r)
+    return stack(results) if many else results[0]
+
+
+# ---- scatter with a reduction -------------------------------------------------------------------------
+
+
+def _full_index(index, like, dim):
+    """A vector index spread over like's other dims."""
+    shape = [1] * like.dim()
+    shape[dim] = -1
+    return expand(reshape(index, shape), tuple(like.shape))
+
+
+def _reduce_into(input, d, index, src, reduce, include_self):
+    """The work of scatter_reduce and index_reduce: index has src's shape."""
+    src = src[tuple([slice(0, n) for n in index.shape])]
+    one = src.new_ones(tuple(index.shape))
+    touched = scatter_add(input.new_zeros(tuple(input.shape)), d, index, one)
+    hit = touched > 0
+    if reduce in ("sum", "mean"):
+        base = input if include_self else where(hit, 0.0, input)
+        r = scatter_add(base, d, index, src)
+        if reduce == "mean":
+            count = touched + 1 if include_self else where(hit, touched, 1.0)
+            r = where(hit, r / count, input)
+        return r
+    if reduce == "prod":
+        return _product_into(input, d, index, src, hit, include_self)
+    sign = 1.0 if reduce == "amax" else -1.0
+    with_no_graph = where(hit, -_math.inf, sign * input.detach()) if not include_self else sign * input.detach()
+    best = _running_max(with_no_graph, d, index, sign * src.detach()) * sign
+    # Equal extremes share the gradient.
+    mine = (src == gather(best, d, index)).to(src.dtype)
+    own = (input == best).to(src.dtype) if include_self else where(hit, 0.0, input.new_ones(tuple(input.shape)))
+    count = scatter_add(own, d, index, mine)
+    r = scatter_add(where(own > 0, input, 0.0) * own, d, index, where(mine > 0, src, 0.0) * mine)
+    return where(hit, r / count, input)
+
+
+def _running_max(best, d, index, src):
+    """best raised to src's values at index along d, slice by slice (no graph)."""
+    for k in range(index.shape[d]):
+        i, s = narrow(index, d, k, 1), narrow(src, d, k, 1)
+        best = scatter(best, d, i, maximum(gather(best, d, i), s))
+    return best
+
+
+def _product_into(input, d, index, src, hit, include_self):
+    r = input if include_self else where(hit, 1.0, input)
+    for k in range(index.shape[d]):
+        i, s = narrow(index, d, k, 1), narrow(src, d, k, 1)
+        r = scatter(r, d, i, gather(r, d, i) * s)
+    return r
+
+
+def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
+    """input with src gathered in at index along dim by "sum", "prod", "mean", "amax" or "amin"."""
+    push_site()
+    if not input.dim():
+        return reshape(scatter_reduce(reshape(input, (1,)), 0, reshape(index, (1,)), reshape(src, (1,)), reduce, include_self=include_self), ())
+    return _reduce_into(input, wrap_dim(dim, input.dim()), index, src, reduce, include_self)
+
+
+def index_reduce(input, dim, index, source, reduce, *, include_self=True):
+    """As scatter_reduce for whole slices: index is a vector."""
+    push_site()
+    if not input.dim():
+        return reshape(index_reduce(reshape(input, (1,)), 0, reshape(index, (-1,)), reshape(source, (1,)), reduce,
+                                    include_self=include_self), ())
+    d = wrap_dim(dim, input.dim())
+    index = reshape(index, (-1,))
+    return _reduce_into(input, d, _full_index(index, source, d), source, reduce, include_self)
+
+
+def frexp(input):
+    """(mantissa, exponent) with input = mantissa * 2**exponent and 0.5 <= |mantissa| < 1."""
+    push_site()
+    x = input.detach()
+    e = where((x == 0) | (_abs(x) == _math.inf) | isnan(x), 0.0, log2(where(x == 0, 1.0, _abs(x))).floor() + 1)
+    m = x / exp2(e)
+    e = e + (_abs(m) >= 1).to(e.dtype) - ((_abs(m) < 0.5) & (x != 0)).to(e.dtype)
+    return input / exp2(e), e.int()
