@@ -213,7 +213,7 @@ class Plan:
 def _template(args, kwargs, tensors, in_index):
     if kwargs or len(in_index) != len(tensors):
         return None
-    if all(isinstance(a, Tensor) or type(a) in _PLAIN for a in args):
+    if not any(isinstance(a, (tuple, list, dict)) for a in args):
         return tuple([_HOLE if isinstance(a, Tensor) else a for a in args])
     return None
 
