@@ -35,7 +35,7 @@ def run(args, ok=0, **more):
     return r.stdout + r.stderr
 
 
-def build(folder, *options, flags="-O1 -g"):
+def build(folder, *options, flags="-O1 -g", target="all"):
     cmake = tool("cmake")
     ninja = shutil.which("ninja") or (pathlib.Path(sys.executable).parent / "ninja").exists()
     generator = ["-G", "Ninja"] if ninja else []
@@ -43,7 +43,7 @@ def build(folder, *options, flags="-O1 -g"):
     env.pop("CFLAGS", None)
     run([cmake, "-S", ROOT, "-B", folder, *generator, "-DAUTOGRAD_C_TESTS=ON", "-DAUTOGRAD_C_BLAS=off", "-DAUTOGRAD_C_PYTHON=OFF",
          "-DCMAKE_BUILD_TYPE=None", f"-DCMAKE_C_FLAGS={flags}", *options], env=env)
-    run([cmake, "--build", folder, "--parallel", "2"], env=env)
+    run([cmake, "--build", folder, "--parallel", "2", "--target", target], env=env)
     return folder
 
 
@@ -53,15 +53,18 @@ def plain(tmp_path_factory):
     return pathlib.Path(ready) if ready else build(tmp_path_factory.mktemp("plain"))
 
 
-@pytest.fixture(scope="module")
-def sanitized(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sanitized")
+def with_sanitizers(folder, *names, target="all"):
     probe = folder / "probe.c"
     probe.write_text("int main(void) { return 0; }\n")
     cc = tool("cc", "gcc", "clang")
-    if subprocess.run([cc, "-fsanitize=address,undefined", probe, "-o", folder / "probe"], capture_output=True).returncode:
-        pytest.skip("the compiler has no address and undefined-behaviour sanitizers")
-    return build(folder, "-DAUTOGRAD_C_SANITIZE=address;undefined")
+    if subprocess.run([cc, f"-fsanitize={','.join(names)}", probe, "-o", folder / "probe"], capture_output=True).returncode:
+        pytest.skip(f"the compiler has no sanitizers for {' and '.join(names)}")
+    return build(folder, f"-DAUTOGRAD_C_SANITIZE={';'.join(names)}", target=target)
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory):
+    return with_sanitizers(tmp_path_factory.mktemp("sanitized"), "address", "undefined")
 
 
 def arguments(program, slow):
@@ -87,6 +90,15 @@ def test_sanitizers(sanitized, program):
     env = dict(os.environ, AUTOGRAD_C_POOL="0", ASAN_OPTIONS="detect_leaks=1:abort_on_error=0", UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
     out = run([sanitized / program, *arguments(program, True)], env=env)
     assert "runtime error" not in out
+
+
+def test_races(tmp_path):
+    """Threads that share a leaf do not race for anything."""
+    folder = with_sanitizers(tmp_path, "thread", target="test_threads")
+    r = subprocess.run([folder / "test_threads"], capture_output=True, text=True, timeout=300, env=dict(os.environ, TSAN_OPTIONS="halt_on_error=0:exitcode=66"))
+    if "unexpected memory mapping" in r.stderr:
+        pytest.skip("ThreadSanitizer does not run under this kernel's address layout")
+    assert r.returncode == 0, r.stdout + r.stderr[-6000:]
 
 
 def test_valgrind(plain):
