@@ -3,7 +3,8 @@
 make(t, **options) -> step: t is the namespace under test; step() does forward, backward and, where there are
 parameters, a plain SGD update, and returns the loss as a 0-d tensor.  Data and initial parameters come from
 NumPy with a fixed seed, so that every framework computes the same losses; peers_jax.py has the same steps as
-pure functions.
+pure functions.  Steps without parameters to update clear .grad before, not after, the work: the gradients are a
+result that remains, and a frozen step may not skip computing them.
 """
 import numpy as np
 
@@ -85,12 +86,12 @@ def toy(t):
     w, x = t.tensor([1.], requires_grad=True), t.tensor([2.], requires_grad=True)
 
     def step():
+        w.grad = None
+        x.grad = None
         a = w + x
         b = w + 1
         y = a * b
         y.backward()
-        w.grad = None
-        x.grad = None
         return y
     return step
 
@@ -99,11 +100,11 @@ def chain(t, n=100):
     w = t.tensor([1.01], requires_grad=True)
 
     def step():
+        w.grad = None
         y = w
         for _ in range(n):
             y = y * w
         y.backward()
-        w.grad = None
         return y
     return step
 
@@ -145,11 +146,11 @@ def elementwise(t, n=1_000_000):
     x = t.tensor(generator().standard_normal(n).astype(F32), requires_grad=True)
 
     def step():
+        x.grad = None
         u = 0.7978845608 * (x + 0.044715 * x * x * x)
         g = 0.5 * x * (1 + t.tanh(u))
         loss = (g * t.sigmoid(x) + x * x).sum()
         loss.backward()
-        x.grad = None
         return loss
     return step
 
@@ -200,6 +201,8 @@ def scalars(t, width=16, n_in=2, batch=8):
     params = [p for row in w1 for p in row] + w2
 
     def step():
+        for p in params:
+            p.grad = None
         loss = None
         for row in data:
             o = None
@@ -213,8 +216,6 @@ def scalars(t, width=16, n_in=2, batch=8):
             e = (o - 1.0) * (o - 1.0)
             loss = e if loss is None else loss + e
         loss.backward()
-        for p in params:
-            p.grad = None
         return loss
     return step
 
@@ -223,10 +224,10 @@ def rosenbrock(t, n=1000):
     x = t.tensor(generator().standard_normal(n), dtype=t.float64, requires_grad=True)
 
     def step():
+        x.grad = None
         a, b = x[1:], x[:-1]
         loss = (100 * (a - b * b) ** 2 + (1 - b) ** 2).sum()
         loss.backward()
-        x.grad = None
         return loss
     return step
 

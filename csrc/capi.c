@@ -300,7 +300,11 @@ ag_node *ag_tensor_acc_node(ag_tensor *t) {
   return n ? ag__node_retain(n) : NULL;
 }
 
-ag_tensor *ag_tensor_detach(ag_tensor *t) { return ag__tensor_of(t->arr); }
+ag_tensor *ag_tensor_detach(ag_tensor *t) {
+  /* The new tensor stands for t's memory: a trace must know that t still has it at replay. */
+  if (ag__recording() && ag__thread.recorder->touch(ag__thread.recorder, t)) return NULL;
+  return ag__tensor_of(t->arr);
+}
 
 int ag_tensor_detach_(ag_tensor *t) {
   if (t->base)

@@ -139,10 +139,23 @@ static int same_scalar(const ag_array *a, const ag_array *b) {
 
 static ag_tensor *turn(ag_vjp *c, ag_tensor *t) { return ag__b1(c, AG_OP_t, t); }
 
+/* An operand that is a parameter's transpose gets its gradient as a transpose too, so that the parameter's own comes
+ * out row-major and need not be copied. */
+static bool is_turned(const ag_vjp *c, int i) {
+  int op = c->node->in[i].node->op;
+  return op == AG_OP_t || op == AG_OP_transpose;
+}
+
 static int vjp_mm_at(ag_vjp *c, int ia, int ib) {
   ag_tensor *g = c->g[0];
-  if (c->need[ia]) ag__give(c, ia, ag__b2(c, AG_OP_mm, g, turn(c, ag__vx(c, ib))));
-  if (c->need[ib]) ag__give(c, ib, ag__b2(c, AG_OP_mm, turn(c, ag__vx(c, ia)), g));
+  if (c->need[ia]) {
+    ag_tensor *b = ag__vx(c, ib);
+    ag__give(c, ia, is_turned(c, ia) ? turn(c, ag__b2(c, AG_OP_mm, b, turn(c, g))) : ag__b2(c, AG_OP_mm, g, turn(c, b)));
+  }
+  if (c->need[ib]) {
+    ag_tensor *a = ag__vx(c, ia);
+    ag__give(c, ib, is_turned(c, ib) ? turn(c, ag__b2(c, AG_OP_mm, turn(c, g), a)) : ag__b2(c, AG_OP_mm, turn(c, a), g));
+  }
   return c->status;
 }
 

@@ -251,6 +251,13 @@ static bool has_fused(const ag_node *n, const ag_row *row, const ag_tensor *g, c
   return true;
 }
 
+static bool broadcasts_into(const ag_array *a, const ag_array *b) {
+  int shift = b->ndim - a->ndim;
+  for (int k = 0; k < a->ndim; k++)
+    if (shift < 0 || (ag__shape(a)[k] != 1 && ag__shape(a)[k] != ag__shape(b)[k + shift])) return false;
+  return true;
+}
+
 /* A gradient that depends on a saved value only through conditions (relu's on its result) has derivative zero in it,
  * not none: it is tied to that value by where(false, value, gradient), so that it can be differentiated again. */
 static int tie(ag_vjp *c) {

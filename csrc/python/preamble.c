@@ -65,3 +65,9 @@ int64_t agpy_item_int(ag_tensor *t)
   int64_t v;
   return ag_tensor_item_int(t, &v) < 0 ? INT64_MIN : v;
 }
+
+ag_tensor *agpy_run1(ag_plan *p)
+{
+  ag_tensor *out;
+  return ag_plan_run(p, 0, NULL, &out) ? NULL : out;
+}

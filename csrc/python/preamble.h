@@ -15,3 +15,5 @@ int agpy_backward(ag_tensor *root, int retain_graph, int create_graph);
  * through ag_tensor_item. */
 double agpy_item(ag_tensor *t);
 int64_t agpy_item_int(ag_tensor *t);
+/* ag_plan_run of a plan without inputs and with one output; NULL on failure (see ag_last_status). */
+ag_tensor *agpy_run1(ag_plan *p);

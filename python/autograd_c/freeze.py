@@ -400,8 +400,7 @@ def _never():
 
 def _without_arguments(state):
     """The call of a function that takes nothing: kept as short as can be."""
-    new, run, tensor, retrace, pool = _new, _run, Tensor, lib.AG_ERR_RETRACE, []
-    pop, push = pool.pop, pool.append
+    new, run, tensor, retrace = _new, lib.agpy_run1, Tensor, lib.AG_ERR_RETRACE
     entry, ok, plan = None, _never, NULL
 
     def setter(*to):
@@ -412,17 +411,12 @@ def _without_arguments(state):
 
     def frozen():
         if ok():
-            try:
-                outs = pop()
-            except IndexError:
-                outs = ffi.new("ag_tensor *[1]")
-            status = run(plan, 0, NULL, outs)
-            if status == 0:
+            h = run(plan)
+            if h:
                 r = new(tensor)
-                r._h = outs[0]
-                push(outs)
+                r._h = h
                 return r
-            if status != retrace:
+            if lib.ag_last_status() != retrace:
                 fail()
         return careful((), {})
 
