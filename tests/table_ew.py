@@ -106,7 +106,7 @@ def _clamp(x, lo, hi):
 
 
 def _sign(x):
-    return np.where(x > 0, 1, np.where(x < 0, -1, x)).astype(x.dtype)
+    return np.where(x > 0, 1, np.where(x < 0, -1, 0)).astype(x.dtype)  # 0 of NaN, as PyTorch
 
 
 def _gelu_tanh(x):

@@ -226,18 +226,6 @@ def test_everything_goes_with_the_last_name(no_collector):
     assert alive() == before
 
 
-def test_hooks_do_not_keep_the_graph(no_collector):
-    before = alive()
-    seen = []
-    x = ag.ones(3, requires_grad=True)
-    y = x * 2
-    y.register_hook(lambda g: seen.append(1))
-    y.sum().backward()
-    assert seen == [1]
-    del x, y
-    assert alive() == before
-
-
 def test_a_graph_outlives_its_leaves(no_collector):
     before = alive()
     x = tensor(np.ones(3), True)

@@ -272,13 +272,9 @@ static int tie(ag_vjp *c) {
     if (!d || ag__requires_grad(d) || !ag__is_float(d->arr->dtype)) continue;
     if (!value) value = s->which < 0 ? ag__vy(c, -1 - s->which) : ag__vx(c, s->which);
     if (!no) no = ag__bnum(c, 0, AG_BOOL);
-    /* Only a value that broadcasts into the gradient's shape can be tied so; a reduction's cannot. */
-    int64_t shape[AG_MAX_NDIM];
-    int nd;
     if (!value || !no) break;
-    if (ag__broadcast(d->arr->ndim, ag__shape(d->arr), value->arr->ndim, ag__shape(value->arr), &nd, shape) ||
-        !ag__same_shape(nd, shape, d->arr->ndim, ag__shape(d->arr)))
-      continue;
+    /* Only a value that broadcasts into the gradient's shape can be tied so; a reduction's cannot. */
+    if (!broadcasts_into(value->arr, d->arr)) continue;
     ag_tensor *r = ag__b3(c, AG_OP_where, no, value, d);
     if (!r) break;
     ag_tensor_retain(r);
