@@ -186,7 +186,7 @@ void ag_tensor_info(const ag_tensor *t, ag_info *o) {
   memcpy(o->strides, ag__strides(a), sizeof(int64_t) * a->ndim);
 }
 
-void *ag_tensor_data(ag_tensor *t) { return ag__check_read(t->arr, "its data") ? NULL : ag__data(t->arr); }
+void *ag_tensor_data(ag_tensor *t) { return ag__check_read(t->arr, "the memory of") ? NULL : ag__data(t->arr); }
 
 void ag_tensor_bump(ag_tensor *t) {
   t->arr->st->version++;
@@ -199,7 +199,7 @@ ag_storage *ag_tensor_storage(ag_tensor *t) {
 }
 
 static int one_element(ag_tensor *t) {
-  if (t->arr->numel == 1) return ag__check_read(t->arr, "its value");
+  if (t->arr->numel == 1) return ag__check_read(t->arr, "the value of");
   return ag__fail(AG_ERR_RUNTIME, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->arr->numel);
 }
 
@@ -216,7 +216,7 @@ int ag_tensor_item_int(ag_tensor *t, int64_t *out) {
 }
 
 int ag_tensor_read(ag_tensor *t, void *out) {
-  int st = ag__check_read(t->arr, "its values");
+  int st = ag__check_read(t->arr, "the values of");
   if (st) return st;
   ag_raw r = ag__raw(t->arr);
   int size = ag__dtype_size(r.dtype);

@@ -425,6 +425,35 @@ def test_reading_is_refused(read):
     assert not torch._lib.ag_tracing()
 
 
+def test_refusal_names_the_line_that_read():
+    x = torch.tensor([1.0])
+
+    def step():
+        y = x * 2
+        return y.item()  # this line
+
+    line = step.__code__.co_firstlineno + 2
+    with pytest.raises(TracedDataError, match=rf"^the value of a tensor float32\[1\] was read .* \[at test_freeze.py:{line} in step\]$"):
+        freeze(step)()
+
+
+def test_reset_forgets_the_quick_way_too():
+    def step():
+        return torch.ones(2) * Scale.factor
+
+    class Scale:
+        factor = 2.0
+
+    f = freeze(step)
+    for _ in range(3):
+        f()
+    assert len(f.plans) == 1
+    f.reset()
+    assert f.plans == []
+    f()
+    assert len(f.plans) == 1
+
+
 def test_exception_aborts_the_trace():
     calls = []
 

@@ -119,15 +119,14 @@ static int constant(ag_recorder *r, ag_array *a) {
   return AG_OK;
 }
 
+/* Bindings add the line that read: the position of an op would name the latest op's. */
 static int rec_read(ag_recorder *r, ag_array *a, const char *what) {
-  char shape[200], site[300];
+  char shape[200];
   (void)r;
-  ag__site_text(ag__site_now(), site, sizeof site);
   return ag__fail(AG_ERR_TRACED,
-                  "%s of a tensor %s%s was read while a graph was being frozen%s%s: replay could not take another "
-                  "course. Return the tensor and read it outside, or keep the choice inside with where()",
-                  what, ag_dtype_name(a->dtype), ag__shape_text(a->ndim, ag__shape(a), shape, sizeof shape),
-                  site[0] ? ", at " : "", site);
+                  "%s a tensor %s%s was read while a graph was being frozen: replay could not take another course. Return the "
+                  "tensor and read it outside, or keep the choice inside with where()",
+                  what, ag_dtype_name(a->dtype), ag__shape_text(a->ndim, ag__shape(a), shape, sizeof shape));
 }
 
 static int touch(ag_recorder *r, ag_tensor *t) {

@@ -165,6 +165,14 @@ typedef struct call {
   bool unified;
 } call;
 
+/* In C, calls are written into each other: the failure that made the NULL is what the reader needs. */
+static int missing_operand(const ag_row *row, int k) {
+  char first[400];
+  snprintf(first, sizeof first, "%s", ag_last_error());
+  return ag__fail(AG_ERR_TYPE, "%s(): operand %d is missing%s%s%s", row->name, k, first[0] ? " (latest failure before: " : "", first,
+                  first[0] ? ")" : "");
+}
+
 static int setup(call *c, int op, int n_in, ag_tensor *const *in, const ag_params *p) {
   const ag_row *row = c->row = &ag__rows[op];
   c->n_in = n_in;
@@ -177,7 +185,7 @@ static int setup(call *c, int op, int n_in, ag_tensor *const *in, const ag_param
   if (AG_UNLIKELY(row->n_in >= 0 ? n_in != row->n_in : n_in < 1))
     return ag__fail(AG_ERR_TYPE, "%s() takes %d operands but got %d", row->name, row->n_in, n_in);
   for (int k = 0; k < n_in; k++)
-    if (AG_UNLIKELY(!in[k])) return ag__fail(AG_ERR_TYPE, "%s(): operand %d is missing", row->name, k);
+    if (AG_UNLIKELY(!in[k])) return missing_operand(row, k);
   if (p) {
     c->p.ni = p->ni;
     c->p.nf = p->nf;
@@ -299,7 +307,7 @@ int ag__apply(int op, int n_in, ag_tensor *const *in, const ag_params *p, ag_ten
   }
   if (ag__recording()) {
     if (row->flags & OF_DATA_SHAPE)
-      st = ag__check_read(c.arr[0], "the shape of a result that depends on it");
+      st = ag__check_read(c.arr[0], "a shape that depends on the values of");
     if (!st) st = touch_all(&c);
     if (st) goto done;
   }

@@ -51,6 +51,10 @@ class TracedDataError(Error, RuntimeError):
     """Python asked for the value of a tensor while a graph was being frozen."""
 
 
+class LinAlgError(OpError):
+    """A matrix is singular or not positive definite, or an iteration on it did not converge."""
+
+
 class RetraceError(Error, RuntimeError):
     """A frozen plan no longer fits the tensors it was traced with."""
 
@@ -64,7 +68,11 @@ _CLASSES = {
     lib.AG_ERR_NOT_IMPLEMENTED: NotSupported,
     lib.AG_ERR_TRACED: TracedDataError,
     lib.AG_ERR_RETRACE: RetraceError,
+    getattr(lib, "AG_ERR_LINALG", -9): LinAlgError,
 }
+
+
+_PACKAGE = _os.path.dirname(_os.path.abspath(__file__)) + _os.sep
 
 
 def last_error():
@@ -73,7 +81,18 @@ def last_error():
 
 def fail():
     """Raises this thread's latest failure."""
-    raise _CLASSES.get(lib.ag_last_status(), OpError)(last_error())
+    status, text = lib.ag_last_status(), last_error()
+    if status == lib.AG_ERR_TRACED:
+        text += user_line(2)
+    raise _CLASSES.get(status, OpError)(text)
+
+
+def user_line(depth):
+    """' [at file.py:12 in train_step]' of the nearest caller outside this package, '' when there is none."""
+    f = _getframe(depth)
+    while f is not None and f.f_code.co_filename.startswith(_PACKAGE):
+        f = f.f_back
+    return "" if f is None else f" [at {_os.path.basename(f.f_code.co_filename)}:{f.f_lineno} in {f.f_code.co_name}]"
 
 
 def check(status):
@@ -96,7 +115,6 @@ OPS = {ffi.string(lib.ag_op_name(k)).decode(): k for k in range(lib.ag_op_count(
 # The core knows a piece of source by the address of its code object.  `_codes` keeps each one that was
 # described alive (an address must not be used again) and tells library code from the user's.
 
-_PACKAGE = _os.path.dirname(_os.path.abspath(__file__)) + _os.sep
 _codes = {}
 tracking = True
 

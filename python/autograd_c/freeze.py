@@ -236,6 +236,7 @@ class Frozen:
         self.fn = fn
         self.off = off
         self.entry = None  # the plan of the latest call
+        self.quick = None  # setter of the quick half's plan
         self.table = {}
         self.plans = []
         self.reasons = []
@@ -373,6 +374,7 @@ class Frozen:
         self.table.clear()
         self.plans.clear()
         self.entry = None
+        self.quick(None, _never, NULL)
 
 
 def _describe(key):
@@ -381,6 +383,7 @@ def _describe(key):
 
 def _careful(state, setter):
     """The slow half of a call; hands the plan it used, when it is simple enough, to the quick half."""
+    state.quick = setter
 
     def call(args, kwargs):
         r = state.call(args, kwargs)
