@@ -133,6 +133,14 @@ int ag__exec_ew(ag_k_ew *fn, int n_in, const ag_raw *in, const ag_raw *out, cons
 int ag__exec_ewd(ag_k_ewd *fn, const ag_raw *g, const ag_raw x[3], const ag_raw *y, const ag_raw *out, const double *p) {
   if (out->numel == 0) return AG_OK;
   const ag_raw *ops[5] = {g, &x[0], &x[1], &x[2], y};
+  if (AG_LIKELY(out->contiguous && out->numel < LONG_WORK)) {
+    bool simple = true;
+    for (int k = 0; k < 5; k++) simple &= !ops[k]->data || (ops[k]->contiguous && ops[k]->numel == out->numel);
+    if (AG_LIKELY(simple)) {
+      fn(out->numel, out->data, g->data, x[0].data, x[1].data, x[2].data, y->data, p);
+      return AG_OK;
+    }
+  }
   return blocks(NULL, fn, 5, ops, out, p);
 }
 
