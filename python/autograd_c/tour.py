@@ -283,7 +283,7 @@ def main(argv=None):
         return 1
     start = time.perf_counter()
     begin = ac.counters()
-    print(f"autograd_c {ac.__version__}: {ac.build_info()}")
+    print(ac.build_info())
     dot = formula()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
