@@ -30,7 +30,8 @@ enum { AG_BOOL = 0, AG_UINT8 = 1, AG_INT32 = 2, AG_INT64 = 3, AG_FLOAT32 = 4, AG
 /* Status codes: texts and Python classes stand in base/ag_status.inc. */
 enum {
   AG_OK = 0, AG_ERR_RUNTIME = -1, AG_ERR_INDEX = -2, AG_ERR_VALUE = -3, AG_ERR_TYPE = -4,
-  AG_ERR_MEMORY = -5, AG_ERR_NOT_IMPLEMENTED = -6, AG_ERR_TRACED = -7, AG_ERR_RETRACE = -8
+  AG_ERR_MEMORY = -5, AG_ERR_NOT_IMPLEMENTED = -6, AG_ERR_TRACED = -7, AG_ERR_RETRACE = -8,
+  AG_ERR_LINALG = -9
 };
 
 enum { AG_MAX_NDIM = 12, AG_PARAM_INTS = 56, AG_PARAM_FLOATS = 8 };

@@ -40,5 +40,7 @@ static inline void ag__split3(int ndim, const int64_t *shape, int dim, int64_t *
  * C[m,n] = alpha * op(A) op(B) + beta * C.  Same sizes, same bits. */
 void ag__gemm(int dtype, int ta, int tb, int64_t m, int64_t n, int64_t k, double alpha, const void *a, int64_t lda,
               const void *b, int64_t ldb, double beta, void *c, int64_t ldc);
+/* Before any other call of BLAS or LAPACK: one thread for them.  Only in builds that have them. */
+void ag__blas_ready(void);
 
 #endif

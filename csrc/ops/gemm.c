@@ -38,7 +38,7 @@ void BLAS(openblas_set_num_threads)(int n) __attribute__((weak));
 enum { BUILTIN_MAX = 32 * 32 * 32, BUILTIN_MAX_ROWS = 256 };
 
 /* One thread: the same bits for any number of cores, and no pool that a fork would break. */
-static void single_thread(void) {
+void ag__blas_ready(void) {
   static atomic_bool done;
   if (AG_LIKELY(atomic_load_explicit(&done, memory_order_acquire))) return;
   if (BLAS(openblas_set_num_threads)) BLAS(openblas_set_num_threads)(1);
@@ -79,7 +79,7 @@ static bool blas(int dtype, int ta, int tb, int64_t m, int64_t n, int64_t k, dou
   if (m == 1 || n == 1) {
     if (m * n * k <= BUILTIN_MAX_ROWS) return false;
     int im = (int)m, in = (int)n, ik = (int)k, ia = (int)lda, ib = (int)ldb, ic = (int)ldc;
-    single_thread();
+    ag__blas_ready();
     if (m == 1 && n == 1 && ta && !tb) return false; /* neither operand is contiguous */
     if (n == 1 && !ta) rows_times_vector(dtype, im, ik, alpha, a, ia, b, tb ? 1 : ib, beta, c, ic);
     else if (m == 1 && tb) rows_times_vector(dtype, in, ik, alpha, b, ib, a, ta ? ia : 1, beta, c, 1);
@@ -87,7 +87,7 @@ static bool blas(int dtype, int ta, int tb, int64_t m, int64_t n, int64_t k, dou
     return true;
   }
   if ((double)m * (double)n * (double)k <= BUILTIN_MAX) return false;
-  single_thread();
+  ag__blas_ready();
   int opa = ta ? BLAS_TURNED : BLAS_AS_IS, opb = tb ? BLAS_TURNED : BLAS_AS_IS;
   if (dtype == AG_FLOAT32)
     BLAS(cblas_sgemm)(BLAS_ROW_MAJOR, opa, opb, (int)m, (int)n, (int)k, (float)alpha, a, (int)lda, b, (int)ldb, (float)beta,

@@ -1,6 +1,5 @@
 """Matrix products, composed of mm, mv, dot and bmm as PyTorch composes them."""
 import math as _math
-import operator as _operator
 from sys import _getframe
 
 from ._call import apply, call2, learn, not_a_tensor, wrap
@@ -217,14 +216,6 @@ def kron(input, other):
     return (a.reshape(sa) * b.reshape(sb)).reshape([x * y for x, y in zip(a.shape, b.shape)])
 
 
-def chain_matmul(*matrices):
-    push_site()
-    r = matrices[0]
-    for m in matrices[1:]:
-        r = r @ m
-    return r
-
-
 def _einsum_terms(equation, operands):
     equation = equation.replace(" ", "")
     left, arrow, right = equation.partition("->")
@@ -324,28 +315,6 @@ def cross(input, other, dim=None):
     from ._shape import stack
 
     return stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]], d)
-
-
-def matrix_power(input, n):
-    """n-th power of square matrices, n >= 0."""
-    push_site()
-    if n < 0:
-        raise NotImplementedError("matrix_power: negative exponents need the inverse")
-    from ._create import eye, zeros
-    from ._dtypes import bool_
-    from ._elementwise import where
-
-    r = None
-    n = _operator.index(n)
-    base = input
-    while n:
-        if n & 1:
-            r = base if r is None else r @ base
-        n >>= 1
-        base = base @ base if n else base
-    if r is None:  # the identity, which depends on input all the same
-        return where(zeros(1, dtype=bool_), input, eye(input.shape[-1], dtype=input.dtype))
-    return r
 
 
 def vecdot(input, other, dim=-1):

@@ -1,7 +1,7 @@
 """Gives class Tensor its operations: functions whose first argument is a tensor are methods as they stand."""
 from sys import _getframe
 
-from . import _create, _elementwise, _index, _linear, _more, _order, _reduce, _shape, random as _random
+from . import _create, _elementwise, _index, _linear, _matrix, _more, _order, _reduce, _shape, random as _random
 from ._call import apply, apply_inplace, as_number
 from ._dtypes import BY_NAME, as_dtype, as_size, bool_, check_device, float32, float64, int32, int64, uint8
 from ._dtypes import device as _device
@@ -199,7 +199,7 @@ class _Attribute(property):
 def attach():
     from .ops import _public
 
-    for module in (_elementwise, _shape, _linear, _reduce, _index, _order, _more):
+    for module in (_elementwise, _shape, _linear, _reduce, _index, _order, _more, _matrix):
         for name, fn in _public(module).items():
             if name not in _NO_METHODS:
                 setattr(Tensor, name, fn)

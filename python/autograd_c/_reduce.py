@@ -268,7 +268,9 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     if p is None or p == "fro" or p == 2:
         return root(sum(input * input, dim, keepdim))
     if p == "nuc":
-        raise NotImplementedError("the nuclear norm needs singular values")
+        from .linalg import matrix_norm
+
+        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
     p = float(p)
     a = _abs(input)
     if p == 1:
