@@ -265,7 +265,7 @@ static ag_tensor *apply_plain(const ag_row *row, int n_in, ag_tensor *const *in,
     if (b->ndim > a->ndim) shape = b;
   }
   *tried = true;
-  ag_array *out = ag__array_new(a->dtype, shape->ndim, ag__shape(shape));
+  ag_array *out = ag__array_like(shape);
   if (AG_UNLIKELY(!out)) return NULL;
   fn(out->numel, ag__data(out), ag__data(a), ag__data(b), NULL, NULL);
   ag_tensor *t = ag__tensor_wrap(out);

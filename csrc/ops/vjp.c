@@ -206,40 +206,63 @@ static void give(ag_vjp *c, int i, ag_tensor *r) {
 
 /* ---- running a rule ---- */
 
+/* g may be overwritten: nobody else holds it, its array or its memory. */
+static bool spent(ag_tensor *g) {
+  return ag__ref_sole(&g->refs) && ag__ref_sole(&g->arr->refs) && ag__ref_sole(&g->arr->st->refs) && !g->arr->st->free_fn &&
+         !g->acc && !g->fn;
+}
+
 /* One fused kernel per input: what eager backward without create_graph does.  Same expression, same order, so
- * the same bits as the ops above. */
+ * the same bits as the ops above.  The last derivative may take the memory of the gradient it is made from. */
 static int fused(ag_node *n, const ag_row *row, ag_tensor *gr, const bool *need, ag_tensor **dx) {
-  ag_raw x[3] = {{0}}, y = {0}, g = ag__raw(gr->arr);
+  const ag_array *x[3] = {NULL, NULL, NULL}, *y = NULL, *ga = gr->arr;
   uint8_t want = 0;
+  int last = -1;
   for (uint32_t k = 0; k < n->n_in; k++)
-    if (need[k] && !row->pass_through[k]) want |= row->needs[k];
+    if (need[k]) {
+      last = (int)k;
+      if (!row->pass_through[k]) want |= row->needs[k];
+    }
+  bool plain = ga->contiguous && ag__same_shape(ga->ndim, ag__shape(ga), n->out[0].ndim, n->out[0].shape);
   for (uint32_t k = 0; k < n->n_saved; k++) {
     const ag_saved *s = &n->saved[k];
     if (!(want >> (s->which < 0 ? 3 : s->which) & 1)) continue;
     int st = ag__saved_check(n, k);
     if (st) return st;
-    *(s->which < 0 ? &y : &x[s->which]) = ag__raw(s->arr);
+    *(s->which < 0 ? &y : &x[s->which]) = s->arr;
+    plain &= s->arr->contiguous && s->arr->numel == ga->numel;
   }
+  plain &= ga->numel < 4096;
   for (uint32_t k = 0; k < n->n_in; k++) {
     if (!need[k]) continue;
-    if (row->pass_through[k]) {
+    bool reuse = (int)k == last && plain && spent(gr);
+    if (row->pass_through[k] || reuse) {
       ag_tensor_retain(gr);
       dx[k] = gr;
-      continue;
+      if (!reuse || row->pass_through[k]) continue;
     }
-    ag_raw none = {0};
-    ag_raw xs[3];
-    for (int i = 0; i < 3; i++) xs[i] = row->needs[k] >> i & 1 ? x[i] : none;
-    ag_array *out = ag__array_new(gr->arr->dtype, n->out[0].ndim, n->out[0].shape);
-    if (!out) return ag_last_status();
-    ag_raw o = ag__raw(out);
-    int st = ag__exec_ewd(ag__k->ew[row->op].bwd[k][out->dtype], &g, xs, row->needs[k] & 8 ? &y : &none, &o, n->pf);
-    if (st) {
-      ag__array_release(out);
-      return st;
+    ag_k_ewd *fn = ag__k->ew[row->op].bwd[k][ga->dtype];
+    uint8_t needs = row->needs[k];
+    if (AG_LIKELY(plain)) {
+      ag_array *out = reuse ? gr->arr : ag__array_like(ga);
+      if (AG_UNLIKELY(!out)) return AG_ERR_MEMORY;
+      fn(ga->numel, ag__data(out), ag__data(ga), needs & 1 ? ag__data(x[0]) : NULL, needs & 2 ? ag__data(x[1]) : NULL,
+         needs & 4 ? ag__data(x[2]) : NULL, needs & 8 ? ag__data(y) : NULL, n->pf);
+      if (!reuse) dx[k] = ag__tensor_wrap(out);
+    } else {
+      ag_raw g = ag__raw(ga), none = {0}, xs[3], ys = needs & 8 ? ag__raw(y) : none;
+      for (int i = 0; i < 3; i++) xs[i] = needs >> i & 1 ? ag__raw(x[i]) : none;
+      ag_array *out = ag__array_new(ga->dtype, n->out[0].ndim, n->out[0].shape);
+      if (!out) return ag_last_status();
+      ag_raw o = ag__raw(out);
+      int st = ag__exec_ewd(fn, &g, xs, &ys, &o, n->pf);
+      if (st) {
+        ag__array_release(out);
+        return st;
+      }
+      dx[k] = ag__tensor_wrap(out);
     }
-    dx[k] = ag__tensor_wrap(out);
-    if (!dx[k]) return AG_ERR_MEMORY;
+    if (AG_UNLIKELY(!dx[k])) return AG_ERR_MEMORY;
   }
   return AG_OK;
 }

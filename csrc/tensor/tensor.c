@@ -93,6 +93,19 @@ ag_array *ag__array_new(int dtype, int ndim, const int64_t *shape) {
   return a;
 }
 
+ag_array *ag__array_like(const ag_array *a) {
+  size_t dims = sizeof(int64_t) * 2 * (size_t)a->ndim, extra = (sizeof(ag_array) + dims + 31) & ~(size_t)31;
+  ag_storage *st = storage_new(extra, (size_t)a->numel * (size_t)ag__dtype_size(a->dtype));
+  if (AG_UNLIKELY(!st)) return NULL;
+  ag_array *r = (ag_array *)(void *)((char *)st + HEADER);
+  memcpy(r, a, sizeof(ag_array) + dims);
+  atomic_init(&r->refs, 1);
+  r->with_storage = true;
+  r->offset = 0;
+  r->st = st;
+  return r;
+}
+
 ag_array *ag__array_view(ag_storage *st, int dtype, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset) {
   ag_array *a = array_block(ndim);
   if (!a) return NULL;

@@ -39,6 +39,8 @@ static inline void ag__storage_retain(ag_storage *s) { ag__ref(&s->refs); }
 
 /* New arrays (one reference).  new: fresh contiguous memory; view: other geometry over a's storage. */
 ag_array *ag__array_new(int dtype, int ndim, const int64_t *shape);
+/* Fresh memory of a's type and shape; a is contiguous. */
+ag_array *ag__array_like(const ag_array *a);
 ag_array *ag__array_view(ag_storage *st, int dtype, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset);
 static inline ag_array *ag__array_retain(ag_array *a) {
   ag__ref(&a->refs);
