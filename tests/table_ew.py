@@ -150,7 +150,7 @@ EW = {
     "square": Ew(lambda x: x * x, "number"),
     "reciprocal": Ew(lambda x: 1 / x, sign_of_zero=True),
     "pow": Ew(_pow, "number", exact=False, second_atol=1e-6),
-    "pow_scalar": Ew(_pow_number, "number", params=((2.0,), (3.0,), (1.0,), (0.0,), (0.5,), (-1.0,), (-2.0,), (2.7,), (-0.5,)), exact=False,
+    "pow_scalar": Ew(_pow_number, "number", params=((2.0,), (3.0,), (1.0,), (0.0,), (0.5,), (-1.0,), (-2.0,), (2.7,), (1.7,), (-0.5,)), exact=False,
                      second_atol=1e-6),
     "atan2": Ew(np.arctan2, exact=False, sign_of_zero=True),
     "maximum": Ew(np.maximum, "any", smooth=apart),
