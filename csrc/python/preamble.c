@@ -71,3 +71,13 @@ ag_tensor *agpy_run1(ag_plan *p)
   ag_tensor *out;
   return ag_plan_run(p, 0, NULL, &out) ? NULL : out;
 }
+
+/* Written and read under the interpreter lock (see _ffi.enter); in builds without one, threads that run different
+ * code at the same time may mix up lines, nothing else. */
+static uintptr_t here;
+
+void agpy_here(uintptr_t code) { here = code; }
+ag_tensor *agpy_at1(int op, ag_tensor *a, int lasti) { return ag_call1(op, a, here, lasti); }
+ag_tensor *agpy_at2(int op, ag_tensor *a, ag_tensor *b, int lasti) { return ag_call2(op, a, b, here, lasti); }
+ag_tensor *agpy_at2s(int op, ag_tensor *a, double b, int rev, int lasti) { return ag_call2s(op, a, b, rev, here, lasti); }
+ag_tensor *agpy_at2i(int op, ag_tensor *a, int64_t b, int rev, int lasti) { return ag_call2i(op, a, b, rev, here, lasti); }

@@ -17,3 +17,9 @@ double agpy_item(ag_tensor *t);
 int64_t agpy_item_int(ag_tensor *t);
 /* ag_plan_run of a plan without inputs and with one output; NULL on failure (see ag_last_status). */
 ag_tensor *agpy_run1(ag_plan *p);
+/* The hot calls, at offset lasti of the code named by agpy_here: one number less to hand over. */
+void agpy_here(uintptr_t code);
+ag_tensor *agpy_at1(int op, ag_tensor *a, int lasti);
+ag_tensor *agpy_at2(int op, ag_tensor *a, ag_tensor *b, int lasti);
+ag_tensor *agpy_at2s(int op, ag_tensor *a, double b, int rev, int lasti);
+ag_tensor *agpy_at2i(int op, ag_tensor *a, int64_t b, int rev, int lasti);

@@ -5,6 +5,7 @@ Everything above this file calls `lib` and turns failures into exceptions throug
 from array import array as _array
 import os as _os
 from sys import _getframe
+from _thread import allocate_lock as _allocate_lock
 
 try:
     from ._core import ffi, lib
@@ -140,6 +141,25 @@ def learn(frame):
     if lib.ag_last_status() != lib.AG_ERR_TYPE or last_error() != "unknown site":
         fail()
     _describe(frame.f_code)
+
+
+here = [None]  # the code object whose positions the core takes (agpy_here)
+_here_lock = _allocate_lock()
+
+
+def enter(frame):
+    """Makes frame's code the one whose positions the core takes.
+
+    Callers ask again before they go on (`while f.f_code is not here[0]: enter(f)`): another thread may have
+    entered code of its own in between.
+    """
+    code = frame.f_code
+    with _here_lock:
+        if id(code) not in _codes:
+            _describe(code)
+        here[0] = None
+        lib.agpy_here(id(code))
+        here[0] = code
 
 
 def push_site(depth=1):
