@@ -96,7 +96,7 @@ def lu_one(a):
         p = k + int(np.argmax(np.abs(a[k:, k])))
         piv[k] = p + 1
         a[[k, p]] = a[[p, k]]
-        a[k + 1:, k] /= a[k, k]
+        a[k + 1:, k] /= a[k, k] or 1.0
         a[k + 1:, k + 1:] -= np.outer(a[k + 1:, k], a[k, k + 1:])
     return a, piv
 
@@ -189,6 +189,26 @@ def singular():
 row("det_lu", det_lu, [dict(inputs=beside(mats(*s)), diff=[]) for s in SQUARE], atol=200.0)
 row("slogdet_lu", slogdet_lu, [dict(inputs=beside(mats(*s)), diff=[]) for s in SQUARE], atol=200.0)
 row("cofactor", cofactor, [dict(inputs=beside(mats(*s)), diff=[]) for s in SQUARE] + [dict(inputs=singular(), diff=[], note="singular")], atol=400.0)
+
+
+def cofactor_grad(arrays, ints, floats):
+    """Minors of minors."""
+    a, _, _, g = arrays
+    out, n = np.zeros_like(a), a.shape[-1]
+    for i in range(n):
+        for j in range(n):
+            for k in range(n):
+                for m in range(n):
+                    if i == k or j == m:
+                        continue
+                    minor = np.delete(np.delete(a, (i, k), -2), (j, m), -1)
+                    sign = (-1) ** (i + j + k + m) * (1 if (i < k) == (j < m) else -1)
+                    out[..., i, j] += sign * g[..., k, m] * np.linalg.det(minor)
+    return out
+
+
+row("cofactor_grad", cofactor_grad, [dict(inputs=beside(mats(*s), rnd(*s, seed=5)), diff=[3]) for s in SQUARE] +
+    [dict(inputs=[*singular(), rnd(3, 3)], diff=[3], note="singular"), dict(inputs=beside(empty(2, 2) + 0, rnd(2, 2)), diff=[3], note="zero")], atol=400.0)
 
 
 # ---- orthogonal factors -----------------------------------------------------------------------------------

@@ -256,7 +256,7 @@ int ag__exec_cholesky(const ag_exec *x) {
   const ag_raw *out = &x->out[0];
   bool upper = ag__la_flag(x->p, 0), check = ag__la_flag(x->p, 1);
   int32_t *infos = (int32_t *)(void *)x->out[1].data;
-  la_size s;
+  la_size s = {0};
   int64_t bad = -1;
   int st = ag__la_size(out, &s);
   if (st) return st;
@@ -294,7 +294,7 @@ int ag__exec_solve_triangular(const ag_exec *x) {
   const ag_raw *a = &x->in[0], *out = &x->out[0];
   bool upper = x->p->i[0] != 0, left = x->p->i[1] != 0, unit = x->p->i[2] != 0;
   ag_temp t;
-  la_size s, sb;
+  la_size s = {0}, sb = {0};
   int st = ag__la_size(a, &s);
   if (!st) st = ag__la_size(out, &sb);
   if (st) return st;
@@ -314,7 +314,7 @@ int ag__exec_cholesky_solve(const ag_exec *x) {
   const ag_raw *l = &x->in[1], *out = &x->out[0];
   bool upper = ag__la_flag(x->p, 0);
   ag_temp t;
-  la_size s, sb;
+  la_size s = {0}, sb = {0};
   int st = ag__la_size(l, &s);
   if (!st) st = ag__la_size(out, &sb);
   if (st) return st;
@@ -348,6 +348,7 @@ WITHOUT(lu_factor)
 WITHOUT(solve_lu)
 WITHOUT(inv)
 WITHOUT(cofactor)
+WITHOUT(cofactor_grad)
 WITHOUT(qr)
 WITHOUT(eigh)
 WITHOUT(svd)

@@ -123,7 +123,7 @@ static void exponential(exp_memory *m, int n) {
 int ag__exec_matrix_exp(const ag_exec *x) {
   const ag_raw *in = &x->in[0], *out = &x->out[0];
   la_scratch t = {.n = 0};
-  la_size s;
+  la_size s = {0};
   ag_temp ti;
   exp_memory m;
   int st = ag__la_size(in, &s);

@@ -263,9 +263,15 @@ int ag__vjp_slogdet_lu(ag_vjp *c) {
   return ag__la_give(c, 0, solve_by(c, b, true, true));
 }
 
-/* ---- cofactor: d det(A) / dA from A, LU, pivots; of singular matrices too ----
+/* ---- cofactor: C = d det(A) / dA from A, LU, pivots; cofactor_grad: its derivative in the direction G ----
  *
- * With C the cofactors and D = det(A): gA = (<G, C> C - C G' C) / D. */
+ * Both are polynomials in A and computed as such, so that singular matrices are nothing special: with A = P S Q from the
+ * singular value decomposition and H = P' G Q', the latter is det(P) det(Q) P F Q, F[i,i] the sum over j of H[j,j] p[i,j],
+ * F[i,j] = -H[j,i] p[i,j], p[i,j] the product of the singular values but i and j (expand
+ * det(S + t H) to second order in t).  It is symmetric in G and the gradient
+ * that comes to it, thus its own derivative in G.  The third derivative of the determinant, in A, is written with
+ * M = A'^-1, D = det(A) and exists for matrices that have an inverse:
+ * D [(<G,M> <H,M> - <M G' M, H>) M - <H,M> M G' M - <G,M> M H' M + M G' M H' M + M H' M G' M]. */
 
 int ag__infer_cofactor(ag_infer *c) {
   int st = infer_factors(c, "linalg.det");
@@ -273,12 +279,41 @@ int ag__infer_cofactor(ag_infer *c) {
   return st;
 }
 
+int ag__infer_cofactor_grad(ag_infer *c) {
+  int st = ag__infer_cofactor(c);
+  if (!st) st = ag__la_square(c, 3, "linalg.det");
+  if (!st) st = ag__la_like(c, 3, "linalg.det");
+  if (!st && ag__la_rows(c->in[3]) != ag__la_rows(c->in[0]))
+    st = ag__fail(AG_ERR_RUNTIME, "linalg.det: the direction has not the shape of A");
+  return st;
+}
+
+static ag_tensor *along(ag_vjp *c, ag_tensor *g) {
+  ag_tensor *a = ag__la_fold(c, ag__vx(c, 0), 2), *lu = ag__la_fold(c, ag__vx(c, 1), 2), *piv = ag__la_fold(c, ag__vx(c, 2), 1);
+  return ag__b(c, AG_OP_cofactor_grad, 4, (ag_tensor *[]){a, lu, piv, g}, NULL);
+}
+
 int ag__vjp_cofactor(ag_vjp *c) {
-  if (!c->need[0]) return AG_OK;
-  ag_tensor *y = ag__la_fold(c, ag__vy(c, 0), 2), *g = ag__la_fold(c, c->g[0], 2);
-  ag_tensor *s = ag__bi(c, AG_OP_sum, ag__la_mul(c, g, y), 3, INT64_C(1), INT64_C(-2), INT64_C(-1));
-  ag_tensor *r = ag__la_sub(c, ag__la_mul(c, s, y), ag__la_mm(c, ag__la_mm(c, y, ag__la_t(c, g)), y));
-  return ag__la_give(c, 0, ag__b2(c, AG_OP_div, r, per_matrix(c, by_factors(c, AG_OP_det_lu))));
+  if (c->need[0]) ag__la_give(c, 0, along(c, ag__la_fold(c, c->g[0], 2)));
+  return c->status;
+}
+
+static ag_tensor *inner(ag_vjp *c, ag_tensor *a, ag_tensor *b) {
+  return ag__bi(c, AG_OP_sum, ag__la_mul(c, a, b), 3, INT64_C(1), INT64_C(-2), INT64_C(-1));
+}
+
+int ag__vjp_cofactor_grad(ag_vjp *c) {
+  ag_tensor *h = ag__la_fold(c, c->g[0], 2);
+  if (c->need[3]) ag__la_give(c, 3, along(c, h));
+  if (!c->need[0] || c->status) return c->status;
+  ag_tensor *g = ag__la_fold(c, ag__vx(c, 3), 2), *d = per_matrix(c, by_factors(c, AG_OP_det_lu));
+  ag_tensor *m = ag__b2(c, AG_OP_div, by_factors(c, AG_OP_cofactor), d);
+  ag_tensor *gt = ag__la_mm(c, m, ag__la_t(c, g)), *ht = ag__la_mm(c, m, ag__la_t(c, h)); /* M G', M H' */
+  ag_tensor *gm = ag__la_mm(c, gt, m), *hm = ag__la_mm(c, ht, m), *gi = inner(c, g, m), *hi = inner(c, h, m);
+  ag_tensor *r = ag__la_mul(c, ag__la_sub(c, ag__la_mul(c, gi, hi), inner(c, gm, h)), m);
+  r = ag__la_sub(c, ag__la_sub(c, r, ag__la_mul(c, hi, gm)), ag__la_mul(c, gi, hm));
+  r = ag__la_sum(c, r, ag__la_sum(c, ag__la_mm(c, gt, hm), ag__la_mm(c, ht, gm)));
+  return ag__la_give(c, 0, ag__la_mul(c, d, r));
 }
 
 #ifdef AG_HAVE_BLAS
@@ -287,7 +322,7 @@ int ag__exec_lu_factor(const ag_exec *x) {
   int64_t check = x->p->ni > 0 ? x->p->i[0] : 0, bad = -1;
   int32_t *piv = (int32_t *)(void *)x->out[1].data, *infos = (int32_t *)(void *)x->out[2].data;
   la_scratch t = {.n = 0};
-  la_size s;
+  la_size s = {0};
   int st = ag__la_size(out, &s);
   if (st) return st;
   char *a = ag__la_columns(&x->in[0], &t);
@@ -319,7 +354,7 @@ int ag__exec_solve_lu(const ag_exec *x) {
   bool left = x->p->i[0] != 0, turned = x->p->i[1] != 0;
   int dtype = out->dtype, size = ag__dtype_size(dtype);
   la_scratch t = {.n = 0};
-  la_size s, sb;
+  la_size s = {0}, sb = {0};
   ag_temp tp = {0, 0};
   int st = ag__la_size(&x->in[1], &s);
   if (!st) st = ag__la_size(out, &sb);
@@ -363,7 +398,7 @@ int ag__exec_inv(const ag_exec *x) {
   int64_t bad = -1;
   int size = ag__dtype_size(out->dtype);
   la_scratch t = {.n = 0};
-  la_size s;
+  la_size s = {0};
   int st = ag__la_size(out, &s);
   if (st) return st;
   int32_t *piv = ag__la_take(&t, s.n, 4);
@@ -400,59 +435,98 @@ static double orthogonal_sign(int dtype, int n, void *q, int32_t *piv) {
   return s;
 }
 
-typedef struct cof_memory {
-  char *a, *u, *vt, *copy, *s, *work;
+/* A matrix as P S Q: q and p by rows, s descending, sign = det(P) det(Q). */
+typedef struct psq {
+  char *a, *p, *q, *copy, *s, *work;
   int32_t *piv, *iwork;
   int lwork;
-} cof_memory;
+  double sign;
+} psq;
 
-/* Of a singular matrix.  With A' = U S V' as the columns LAPACK sees, the cofactors of A', read by columns, are
- * det(U) det(V) U S* V' with S*[i] the product of the other singular values. */
-static int cofactor_svd(const ag_exec *x, int n, const char *rows, cof_memory *m, char *out) {
-  int dtype = x->out[0].dtype, info = 0;
+/* Rows are the columns of A' = Q' S P'. */
+static int psq_of(int dtype, int n, const char *rows, psq *m) {
+  int info = 0;
   size_t bytes = (size_t)n * (size_t)n * (size_t)ag__dtype_size(dtype);
   memcpy(m->a, rows, bytes);
-  LAPACK(dtype, gesdd)(&(char){'A'}, &n, &n, m->a, &n, m->s, m->u, &n, m->vt, &n, m->work, &m->lwork, m->iwork, &info, 1);
+  LAPACK(dtype, gesdd)("A", &n, &n, m->a, &n, m->s, m->q, &n, m->p, &n, m->work, &m->lwork, m->iwork, &info, 1);
   if (info) return info;
-  memcpy(m->copy, m->u, bytes);
-  double sign = orthogonal_sign(dtype, n, m->copy, m->piv);
-  memcpy(m->copy, m->vt, bytes);
-  sign *= orthogonal_sign(dtype, n, m->copy, m->piv);
-  for (int64_t i = 0; i < n; i++) {
-    double d = sign;
-    for (int64_t j = 0; j < n; j++)
-      if (j != i) d *= ag__la_get(dtype, m->s, j);
-    for (int64_t j = 0; j < n; j++) ag__la_put(dtype, m->u, i * n + j, d * ag__la_get(dtype, m->u, i * n + j));
-  }
-  ag__gemm(dtype, 0, 0, n, n, n, 1, m->vt, n, m->u, n, 0, out, n);
+  memcpy(m->copy, m->q, bytes);
+  m->sign = orthogonal_sign(dtype, n, m->copy, m->piv);
+  memcpy(m->copy, m->p, bytes);
+  m->sign *= orthogonal_sign(dtype, n, m->copy, m->piv);
   return 0;
 }
 
-static bool cofactor_memory(int dtype, int n, cof_memory *m, la_scratch *t) {
+/* The product of the singular values but i and j (i = j: but i). */
+static double others(int dtype, int n, const char *s, int i, int j) {
+  double d = 1;
+  for (int k = 0; k < n; k++)
+    if (k != i && k != j) d *= ag__la_get(dtype, s, k);
+  return d;
+}
+
+/* The cofactors of P S Q are det(P) det(Q) P S* Q with the products of the others for S*. */
+static int cofactor_psq(int dtype, int n, const char *rows, psq *m, char *out) {
+  int info = psq_of(dtype, n, rows, m);
+  if (info) return info;
+  for (int i = 0; i < n; i++) {
+    double d = m->sign * others(dtype, n, m->s, i, i);
+    for (int64_t j = 0; j < n; j++) ag__la_put(dtype, m->q, i * (int64_t)n + j, d * ag__la_get(dtype, m->q, i * (int64_t)n + j));
+  }
+  ag__gemm(dtype, 0, 0, n, n, n, 1, m->p, n, m->q, n, 0, out, n);
+  return 0;
+}
+
+static int cofactor_grad_psq(int dtype, int n, const char *rows, const char *g, psq *m, char *out) {
+  int info = psq_of(dtype, n, rows, m);
+  if (info) return info;
+  ag__gemm(dtype, 1, 0, n, n, n, 1, m->p, n, g, n, 0, out, n);
+  ag__gemm(dtype, 0, 1, n, n, n, 1, out, n, m->q, n, 0, m->a, n); /* H */
+  for (int i = 0; i < n; i++) {
+    double trace = 0;
+    for (int j = 0; j < n; j++) {
+      if (j == i) continue;
+      double p = m->sign * others(dtype, n, m->s, i, j);
+      trace += p * ag__la_get(dtype, m->a, j * (int64_t)n + j);
+      ag__la_put(dtype, m->copy, i * (int64_t)n + j, -p * ag__la_get(dtype, m->a, j * (int64_t)n + i));
+    }
+    ag__la_put(dtype, m->copy, i * (int64_t)n + i, trace);
+  }
+  ag__gemm(dtype, 0, 0, n, n, n, 1, m->p, n, m->copy, n, 0, m->a, n);
+  ag__gemm(dtype, 0, 0, n, n, n, 1, m->a, n, m->q, n, 0, out, n);
+  return 0;
+}
+
+static bool psq_memory(int dtype, int n, psq *m, la_scratch *t) {
   int size = ag__dtype_size(dtype), info = 0, query = -1;
   char ask[8] = {0};
   LAPACK(dtype, gesdd)("A", &n, &n, NULL, &n, NULL, NULL, &n, NULL, &n, ask, &query, NULL, &info, 1);
   m->lwork = ag__la_work(dtype, ask);
-  if (m->lwork < n * 64) m->lwork = n * 64;
+  if (m->lwork < n * 64) m->lwork = n * 64; /* for invert() */
   int64_t nn = (int64_t)n * n;
-  return (m->a = ag__la_take(t, nn, size)) && (m->u = ag__la_take(t, nn, size)) && (m->vt = ag__la_take(t, nn, size)) &&
+  return (m->a = ag__la_take(t, nn, size)) && (m->p = ag__la_take(t, nn, size)) && (m->q = ag__la_take(t, nn, size)) &&
          (m->copy = ag__la_take(t, nn, size)) && (m->s = ag__la_take(t, n, size)) && (m->work = ag__la_take(t, m->lwork, size)) &&
          (m->piv = ag__la_take(t, n, 4)) && (m->iwork = ag__la_take(t, (int64_t)n * 8, 4));
+}
+
+static int cofactor_fail(const ag_raw *out, int64_t b) {
+  return ag__la_fail("linalg.det", out->ndim, b,
+                     "The derivative could not be computed because the input matrix contained non-finite values.", 0);
 }
 
 int ag__exec_cofactor(const ag_exec *x) {
   const ag_raw *out = &x->out[0];
   int dtype = out->dtype;
   la_scratch t = {.n = 0};
-  la_size s;
-  cof_memory m;
+  la_size s = {0};
+  psq m;
   ag_temp ta = {0, 0}, tp = {0, 0};
   int st = ag__la_size(out, &s);
   if (st || !out->numel) return st;
   const char *a = ag__contig(&x->in[0], &ta);
   const int32_t *piv = a ? (const int32_t *)(const void *)ag__contig(&x->in[2], &tp) : NULL;
   char *lu = piv ? ag__la_columns(&x->in[1], &t) : NULL;
-  if (!lu || !cofactor_memory(dtype, s.n, &m, &t)) st = AG_ERR_MEMORY;
+  if (!lu || !psq_memory(dtype, s.n, &m, &t)) st = AG_ERR_MEMORY;
   else st = check_pivots("linalg.det", piv, s.nb, s.n, s.n);
   int64_t step = (int64_t)s.n * s.n, bytes = step * ag__dtype_size(dtype), bad = -1;
   void *token = st ? NULL : ag__long_begin(s.nb * step * s.n, AG_LONG_MATH);
@@ -467,7 +541,7 @@ int ag__exec_cofactor(const ag_exec *x) {
       info = invert(dtype, s.n, f, piv + b * s.n, m.work);
       for (int64_t i = 0; i < step; i++) ag__la_put(dtype, out->data + b * bytes, i, det * ag__la_get(dtype, f, i));
     } else {
-      info = cofactor_svd(x, s.n, a + b * bytes, &m, out->data + b * bytes);
+      info = cofactor_psq(dtype, s.n, a + b * bytes, &m, out->data + b * bytes);
     }
     if (info && bad < 0) bad = b;
   }
@@ -475,9 +549,28 @@ int ag__exec_cofactor(const ag_exec *x) {
   ag__la_drop(&t);
   ag__temp_free(&tp);
   ag__temp_free(&ta);
-  if (!st && bad >= 0)
-    return ag__la_fail("linalg.det", out->ndim, bad, "The derivative could not be computed because the input matrix contained "
-                                                     "non-finite values.", 0);
-  return st;
+  return !st && bad >= 0 ? cofactor_fail(out, bad) : st;
+}
+
+int ag__exec_cofactor_grad(const ag_exec *x) {
+  const ag_raw *out = &x->out[0];
+  int dtype = out->dtype;
+  la_scratch t = {.n = 0};
+  la_size s = {0};
+  psq m;
+  ag_temp ta = {0, 0}, tg = {0, 0};
+  int st = ag__la_size(out, &s);
+  if (st || !out->numel) return st;
+  const char *a = ag__contig(&x->in[0], &ta), *g = a ? ag__contig(&x->in[3], &tg) : NULL;
+  if (!g || !psq_memory(dtype, s.n, &m, &t)) st = AG_ERR_MEMORY;
+  int64_t step = (int64_t)s.n * s.n, bytes = step * ag__dtype_size(dtype), bad = -1;
+  void *token = st ? NULL : ag__long_begin(s.nb * step * s.n, AG_LONG_MATH / 4);
+  for (int64_t b = 0; b < s.nb && !st; b++)
+    if (cofactor_grad_psq(dtype, s.n, a + b * bytes, g + b * bytes, &m, out->data + b * bytes) && bad < 0) bad = b;
+  ag__blocking_end(token);
+  ag__la_drop(&t);
+  ag__temp_free(&tg);
+  ag__temp_free(&ta);
+  return !st && bad >= 0 ? cofactor_fail(out, bad) : st;
 }
 #endif

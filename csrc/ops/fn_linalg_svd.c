@@ -262,7 +262,7 @@ int ag__exec_qr(const ag_exec *x) {
   int dtype = in->dtype, size = ag__dtype_size(dtype), query = -1, info = 0, st;
   int64_t mode = x->p->i[0];
   la_scratch t = {.n = 0};
-  la_size s;
+  la_size s = {0};
   if ((st = ag__la_size(in, &s))) return st;
   int qn = mode == 2 ? 0 : mode == 1 ? s.m : s.k, lda = s.m > 0 ? s.m : 1;
   char ask[8] = {0};
@@ -309,7 +309,7 @@ int ag__exec_eigh(const ag_exec *x) {
   bool upper = x->p->i[0] != 0, vectors = x->p->i[1] != 0;
   const char *job = vectors ? "V" : "N", *uplo = upper ? "U" : "L";
   la_scratch t = {.n = 0};
-  la_size s;
+  la_size s = {0};
   if ((st = ag__la_size(in, &s))) return st;
   if (!in->numel) return AG_OK;
   char ask[8] = {0};
@@ -388,7 +388,7 @@ int ag__exec_svd(const ag_exec *x) {
   int dtype = in->dtype, size = ag__dtype_size(dtype), st;
   bool full = x->p->i[0] != 0, vectors = x->p->i[1] != 0;
   la_scratch t = {.n = 0};
-  la_size s;
+  la_size s = {0};
   svd_memory w;
   if ((st = ag__la_size(in, &s))) return st;
   if (!s.k || !s.nb) {
@@ -431,7 +431,7 @@ int ag__exec_pinv(const ag_exec *x) {
   int dtype = in->dtype, size = ag__dtype_size(dtype), st;
   bool hermitian = ag__la_flag(x->p, 0);
   la_scratch t = {.n = 0};
-  la_size s;
+  la_size s = {0};
   svd_memory w;
   ag_temp ta = {0, 0}, tr = {0, 0};
   if ((st = ag__la_size(in, &s))) return st;
@@ -505,7 +505,7 @@ int ag__exec_lstsq(const ag_exec *x) {
   int dtype = in->dtype, size = ag__dtype_size(dtype), ask_i = 0, st;
   int64_t *ranks = (int64_t *)(void *)x->out[1].data, bad = -1;
   la_scratch t = {.n = 0};
-  la_size s, sb;
+  la_size s = {0}, sb = {0};
   st = ag__la_size(in, &s);
   if (!st) st = ag__la_size(&x->in[1], &sb);
   if (st) return st;
