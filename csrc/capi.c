@@ -417,14 +417,14 @@ ag_tensor *ag_node_saved(ag_node *n, int k) {
 }
 
 const ag_params *ag_node_params(const ag_node *n) {
-  static AG_TLS ag_params p;
-  ag__node_params(n, &p);
-  return &p;
+  ag_params *p = &ag__scratch()->params;
+  ag__node_params(n, p);
+  return p;
 }
 
 const char *ag_node_site(ag_node *n) {
-  static AG_TLS char text[512];
-  return ag__site_text(n->site, text, sizeof text);
+  ag_scratch *s = ag__scratch();
+  return ag__site_text(n->site, s->site, sizeof s->site);
 }
 int ag_node_line(ag_node *n, const char **file, const char **func, int *line) {
   return ag__site_line(n->site, file, func, line) ? AG_OK : ag__fail(AG_ERR_VALUE, "the source line is not known");

@@ -22,10 +22,10 @@ typedef struct thread_state {
   block *lists[NCLASS];
   ag_tls_counters *cnt;
   struct thread_state *prev, *next;
-  bool registered;
 } thread_state;
 
-static AG_TLS thread_state self;
+static thread_state nobody;                  /* empty lists: what a thread has before it is known here */
+static AG_TLS thread_state *self = &nobody;
 static ag_lock lock = AG_LOCK_INIT;
 static thread_state *threads;            /* under lock */
 static ag_tls_counters gone;             /* counts of finished threads, under lock */
@@ -71,7 +71,9 @@ static void thread_gone(void *arg) {
     }
   ag__unlock(&lock);
   memset(t->cnt, 0, sizeof *t->cnt);
-  t->registered = false;
+  self = &nobody;
+  free(t);
+  ag__scratch_free();
 }
 
 /* A fork while another thread held the lock would leave it held for ever in the child. */
@@ -89,17 +91,18 @@ static void init(void) {
 }
 
 void ag__thread_enter(void) {
-  if (self.registered) return;
+  if (self != &nobody) return;
   pthread_once(&once, init);
-  self.cnt = &ag__cnt;
-  self.registered = true;
+  thread_state *t = calloc(1, sizeof *t);
+  if (!t) return; /* goes on without lists; its counts are lost to the sums */
+  t->cnt = &ag__cnt;
   ag__lock(&lock);
-  self.prev = NULL;
-  self.next = threads;
-  if (threads) threads->prev = &self;
-  threads = &self;
+  t->next = threads;
+  if (threads) threads->prev = t;
+  threads = t;
   ag__unlock(&lock);
-  pthread_setspecific(key, &self);
+  self = t;
+  pthread_setspecific(key, t);
 }
 
 static void *from_system(size_t size) {
@@ -138,7 +141,7 @@ static int big_class(size_t size, size_t *cap) {
 
 static void *refill(int c) {
   ag__thread_enter();
-  if (!pooling) return from_system((size_t)(c + 1) * CLASS);
+  if (!pooling || self == &nobody) return from_system((size_t)(c + 1) * CLASS);
   ag__lock(&lock);
   block *b = orphans[c];
   orphans[c] = NULL;
@@ -153,7 +156,7 @@ static void *refill(int c) {
       b = n;
     }
   }
-  self.lists[c] = b->next;
+  self->lists[c] = b->next;
   return b;
 }
 
@@ -161,9 +164,9 @@ void *ag__alloc(size_t size) {
   if (AG_UNLIKELY(injected())) return out_of_memory(size);
   if (AG_LIKELY(size <= AG_POOL_MAX)) {
     int c = size ? (int)((size - 1) / CLASS) : 0;
-    block *b = self.lists[c];
+    block *b = self->lists[c];
     if (AG_LIKELY(b != NULL)) {
-      self.lists[c] = b->next;
+      self->lists[c] = b->next;
       return b;
     }
     void *p = refill(c);
@@ -190,15 +193,22 @@ void *ag__alloc(size_t size) {
 void ag__free(void *p, size_t size) {
   if (!p) return;
   if (AG_LIKELY(size <= AG_POOL_MAX)) {
-    if (AG_UNLIKELY(!self.registered)) ag__thread_enter();
+    if (AG_UNLIKELY(self == &nobody)) ag__thread_enter();
     if (AG_UNLIKELY(!pooling)) {
       free(p);
       return;
     }
     int c = size ? (int)((size - 1) / CLASS) : 0;
     block *b = p;
-    b->next = self.lists[c];
-    self.lists[c] = b;
+    if (AG_UNLIKELY(self == &nobody)) { /* no memory for lists of its own */
+      ag__lock(&lock);
+      b->next = orphans[c];
+      orphans[c] = b;
+      ag__unlock(&lock);
+      return;
+    }
+    b->next = self->lists[c];
+    self->lists[c] = b;
     return;
   }
   size_t cap;

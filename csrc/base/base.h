@@ -10,7 +10,9 @@
 
 #define AG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define AG_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define AG_TLS _Thread_local
+/* Variables of a thread.  In a shared library the default model costs a function call at each access, a dozen in one
+ * small op; initial-exec costs none, but draws on a small reserve of the loader: keep their sum below 256 bytes. */
+#define AG_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 #define AG_COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
 /* ---- errors ---- */
@@ -19,6 +21,15 @@ int ag__fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)
 /* Adds to the text of the failure in hand (cut at the buffer's end). */
 void ag__fail_append(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void *ag__fail_null(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* What a thread needs rarely and in bulk: texts handed out by the API.  Made when first asked for, freed with the
+ * thread; never NULL (one block is shared by threads that cannot get their own). */
+typedef struct ag_scratch {
+  char error[4096], site[512];
+  ag_params params;
+} ag_scratch;
+ag_scratch *ag__scratch(void);
+void ag__scratch_free(void); /* of this thread */
 
 /* ---- memory ---- */
 /* Blocks up to AG_POOL_MAX come from per-thread lists of 64-byte classes, larger ones from a shared cache of

@@ -2,13 +2,27 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-static AG_TLS char text[4096];
+static AG_TLS ag_scratch *mine;
 static AG_TLS int status;
+static ag_scratch shared;
+
+ag_scratch *ag__scratch(void) {
+  if (AG_LIKELY(mine != NULL)) return mine;
+  ag__thread_enter();
+  mine = calloc(1, sizeof *mine);
+  return mine ? mine : &shared;
+}
+
+void ag__scratch_free(void) {
+  free(mine);
+  mine = NULL;
+}
 
 static void set(int code, const char *fmt, va_list ap) {
   status = code;
-  vsnprintf(text, sizeof text, fmt, ap);
+  vsnprintf(ag__scratch()->error, sizeof shared.error, fmt, ap);
 }
 
 int ag__fail(int code, const char *fmt, ...) {
@@ -28,14 +42,15 @@ void *ag__fail_null(int code, const char *fmt, ...) {
 }
 
 void ag__fail_append(const char *fmt, ...) {
+  char *text = ag__scratch()->error;
   size_t n = strlen(text);
   va_list ap;
   va_start(ap, fmt);
-  vsnprintf(text + n, sizeof text - n, fmt, ap);
+  vsnprintf(text + n, sizeof shared.error - n, fmt, ap);
   va_end(ap);
 }
 
-const char *ag_last_error(void) { return text; }
+const char *ag_last_error(void) { return mine || status ? ag__scratch()->error : ""; }
 int ag_last_status(void) { return status; }
 
 static void *(*hook_begin)(void);

@@ -9,8 +9,9 @@
  * bits) is the same each time.  Leaves have number 0 and come last. */
 
 typedef struct task {
-  ag_node *node; /* owned */
+  ag_node *node; /* alive as long as the run: the roots' edges lead to it */
   ag_tensor *g[AG_MAX_OUT];
+  struct task *next; /* among the spare ones */
 } task;
 
 /* Tasks by node: open addressing; and a heap by sequence number. */
@@ -20,6 +21,7 @@ typedef struct work {
   task **heap;
   size_t heap_cap, heap_n;
   task *slot_buf[64], *heap_buf[64];
+  task *spare;
 } work;
 
 static size_t hash_of(const ag_node *n, size_t cap) {
@@ -34,16 +36,23 @@ static void work_init(work *w) {
   w->heap = w->heap_buf;
   w->heap_cap = AG_COUNT(w->heap_buf);
   w->heap_n = 0;
+  w->spare = NULL;
 }
 
-static void task_free(task *t) {
-  for (int k = 0; k < AG_MAX_OUT; k++) ag_tensor_release(t->g[k]);
-  ag_node_release(t->node);
-  ag__free(t, sizeof *t);
+static void task_done(work *w, task *t) {
+  for (int k = 0; k < AG_MAX_OUT; k++)
+    if (t->g[k]) ag_tensor_release(t->g[k]);
+  t->next = w->spare;
+  w->spare = t;
 }
 
 static void work_clear(work *w) {
-  for (size_t k = 0; k < w->heap_n; k++) task_free(w->heap[k]);
+  for (size_t k = 0; k < w->heap_n; k++) task_done(w, w->heap[k]);
+  while (w->spare) {
+    task *t = w->spare;
+    w->spare = t->next;
+    ag__free(t, sizeof *t);
+  }
   if (w->slots != w->slot_buf) ag__free(w->slots, w->cap * sizeof(task *));
   if (w->heap != w->heap_buf) ag__free(w->heap, w->heap_cap * sizeof(task *));
 }
@@ -128,13 +137,13 @@ static task *task_of(work *w, ag_node *n) {
     h = hash_of(n, w->cap);
     while (w->slots[h]) h = (h + 1) & (w->cap - 1);
   }
-  task *t = ag__alloc(sizeof *t);
+  task *t = w->spare;
+  if (t) w->spare = t->next;
+  else t = ag__alloc(sizeof *t);
   if (!t) return NULL;
-  memset(t, 0, sizeof *t);
-  t->node = ag__node_retain(n);
+  *t = (task){.node = n};
   if (heap_push(w, t)) {
-    ag_node_release(n);
-    ag__free(t, sizeof *t);
+    task_done(w, t);
     return NULL;
   }
   w->slots[h] = t;
@@ -500,7 +509,7 @@ int ag__engine_run(const ag_run *r) {
   while (!st && s.w.heap_n) {
     task *t = heap_pop(&s.w);
     st = step(&s, t);
-    task_free(t);
+    task_done(&s.w, t);
   }
   work_clear(&s.w);
   set_free(&s.needed);

@@ -239,7 +239,9 @@ def binary(name, public=None, rev=False, operator=False, doc=None):
             enter(f)
         t = type(other)
         try:
-            if t is float:
+            if t is Tensor and not rev:
+                h = at2(op, input._h, other._h, f.f_lasti)
+            elif t is float:
                 h = at2s(op, input._h, other, rev, f.f_lasti)
             elif t is int:
                 h = at2i(op, input._h, other, rev, f.f_lasti)
