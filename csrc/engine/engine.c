@@ -203,37 +203,71 @@ static ag_tensor *fit(ag_tensor *g, const ag_meta *m) {
   return r;
 }
 
-int ag__set_grad(ag_tensor *t, ag_tensor *g) {
+/* Gradients of one tensor may arrive from several threads: its .grad is read and replaced under one of these. */
+static ag_lock grad_locks[64];
+
+static ag_lock *lock_grad(const ag_tensor *t) {
+  ag_lock *l = &grad_locks[((uintptr_t)t >> 6) % AG_COUNT(grad_locks)];
+  if (AG_UNLIKELY(atomic_flag_test_and_set_explicit(l, memory_order_acquire))) {
+    /* The holder may be waiting for the host language's lock, which this thread holds: let go of it meanwhile. */
+    void *token = ag__blocking_begin();
+    ag__lock(l);
+    ag__blocking_end(token);
+  }
+  return l;
+}
+
+/* Puts g (taken over, may be NULL) in the place of t->grad; *old is to be released outside the lock. */
+static int put_grad(ag_tensor *t, ag_tensor *g, ag_tensor **old) {
   if (ag__recording()) {
     int st = ag__thread.recorder->grad_write(ag__thread.recorder, t, g);
-    if (st) return st;
+    if (st) {
+      *old = g;
+      return st;
+    }
   }
-  ag_tensor *old = t->grad;
-  if (g) ag_tensor_retain(g);
+  *old = t->grad;
   t->grad = g;
-  ag_tensor_release(old);
   return AG_OK;
 }
 
-int ag__accumulate_grad(ag_tensor *t, ag_tensor *g) {
+int ag__set_grad(ag_tensor *t, ag_tensor *g) {
+  ag_tensor *old = NULL;
+  if (g) ag_tensor_retain(g);
+  ag_lock *l = lock_grad(t);
+  int st = put_grad(t, g, &old);
+  ag__unlock(l);
+  ag_tensor_release(old);
+  return st;
+}
+
+static int accumulate(ag_tensor *t, ag_tensor *g, ag_tensor **old) {
   if (ag__recording()) {
     int st = ag__thread.recorder->grad_read(ag__thread.recorder, t);
     if (st) return st;
   }
+  ag_tensor *sum;
   if (!t->grad) {
     /* The gradient becomes t's own: a copy unless nobody else can see it. */
-    if (sole(g)) return ag__set_grad(t, g);
-    ag_tensor *c = ag__apply1(AG_OP_clone, 1, &g, NULL);
-    if (!c) return ag_last_status();
-    int st = ag__set_grad(t, c);
-    ag_tensor_release(c);
-    return st;
+    if (sole(g)) {
+      ag_tensor_retain(g);
+      sum = g;
+    } else {
+      sum = ag__apply1(AG_OP_clone, 1, &g, NULL);
+    }
+  } else {
+    if (!ag__grad_on()) return ag__apply_inplace(AG_OP_add, 2, (ag_tensor *[]){t->grad, g}, NULL);
+    sum = ag__apply1(AG_OP_add, 2, (ag_tensor *[]){t->grad, g}, NULL);
   }
-  if (!ag__grad_on()) return ag__apply_inplace(AG_OP_add, 2, (ag_tensor *[]){t->grad, g}, NULL);
-  ag_tensor *sum = ag__apply1(AG_OP_add, 2, (ag_tensor *[]){t->grad, g}, NULL);
-  if (!sum) return ag_last_status();
-  int st = ag__set_grad(t, sum);
-  ag_tensor_release(sum);
+  return sum ? put_grad(t, sum, old) : ag_last_status();
+}
+
+int ag__accumulate_grad(ag_tensor *t, ag_tensor *g) {
+  ag_tensor *old = NULL;
+  ag_lock *l = lock_grad(t);
+  int st = accumulate(t, g, &old);
+  ag__unlock(l);
+  ag_tensor_release(old);
   return st;
 }
 

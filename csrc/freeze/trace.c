@@ -204,6 +204,7 @@ static int rec_grad_write(ag_recorder *r, ag_tensor *leaf, ag_tensor *value) {
 
 static void trace_free(ag_trace *tr) {
   if (ag__thread.recorder == &tr->rec) ag__thread.recorder = NULL;
+  if (ag__births.trace == tr->epoch) ag__births.trace = 0;
   if (tr->g) {
     for (int32_t k = 0; k < tr->g->n_inputs && tr->inputs; k++) ag_tensor_release(tr->inputs[k]);
     if (tr->inputs) ag__free(tr->inputs, sizeof *tr->inputs * (size_t)tr->room);
@@ -247,7 +248,7 @@ ag_trace *ag_trace_begin(int n_inputs, ag_tensor *const *inputs) {
   }
   g->grad_mode = ag__grad_on();
   g->default_dtype = ag__default_float();
-  tr->tensors_before = ag__cnt.tensors;
+  ag__births = (ag_births){tr->epoch, 0};
   ag__thread.recorder = &tr->rec;
   return tr;
 failed:
@@ -268,7 +269,6 @@ typedef struct finish {
   ag_pmap made;       /* tensors that each run makes: their number */
   ag_tensor **made_t; /* the same, in order */
   int64_t n_made, cap_made;
-  int64_t died; /* tensors from before the trace that went with it */
 } finish;
 
 /* True when backward can still run from t: its graph was built here and not used up. */
@@ -393,17 +393,20 @@ static int sources(finish *f, int n_outputs, ag_tensor *const *outputs) {
 /* Tensors made inside that somebody outside keeps, beyond the results. */
 static int64_t escaped(finish *f) {
   ag_pmap bases = {0};
-  int64_t expected = f->n_made;
-  for (int64_t k = 0; k < f->n_made; k++)
+  int64_t expected = 0;
+  uint64_t inside = f->tr->epoch;
+  for (int64_t k = 0; k < f->n_made; k++) {
+    expected += f->made_t[k]->born == inside;
     for (ag_tensor *b = f->made_t[k]->base; b; b = b->base) {
-      if (ag__pmap_find(&f->made, b) || ag__pmap_find(&f->tr->tensors, b)) break;
+      if (b->born != inside || ag__pmap_find(&f->made, b)) break;
       int32_t *s = ag__pmap_add(&bases, b);
       if (!s || *s >= 0) break;
       *s = 0;
       expected++;
     }
+  }
   ag__pmap_free(&bases);
-  return ag__cnt.tensors - f->tr->tensors_before - expected + f->died;
+  return ag__births.alive - expected;
 }
 
 /* What must be as it was: tensors from outside.  What only the trace still holds was made inside (a view of a
@@ -457,7 +460,6 @@ static void settle_leaves(finish *f, int32_t *renumber) {
     ag_leaf l = g->leaves[k];
     renumber[k] = -1;
     if (l.input == -2 || (!l.entry_read && !l.change)) {
-      f->died += l.entry_t && ag__ref_sole(&l.entry_t->refs);
       ag_tensor_release(l.t);
       ag_tensor_release(l.entry_t);
       ag_tensor_release(l.exit.t);
@@ -465,7 +467,6 @@ static void settle_leaves(finish *f, int32_t *renumber) {
     }
     /* Which tensor it was matters only where it could not be made exchangeable. */
     if (l.entry_val.st >= 0 || !l.entry_read) {
-      f->died += l.entry_t && ag__ref_sole(&l.entry_t->refs);
       ag_tensor_release(l.entry_t);
       l.entry_t = NULL;
     }
@@ -492,7 +493,7 @@ static void settle_leaves(finish *f, int32_t *renumber) {
 
 ag_program *ag__trace_finish(ag_trace *tr, int n_outputs, ag_tensor *const *outputs, bool strict) {
   ag_program *g = tr->g;
-  finish f = {tr, {0}, NULL, 0, 0, 0};
+  finish f = {tr, {0}, NULL, 0, 0};
   int32_t *renumber = NULL;
   size_t room = sizeof *renumber * (size_t)(g->n_leaves + 1);
   if (ag__thread.recorder != &tr->rec) {

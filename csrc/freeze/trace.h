@@ -17,7 +17,6 @@ struct ag_trace {
   ag_pmap leaves;
   ag_tensor **inputs; /* references held */
   int32_t room;       /* of inputs */
-  int64_t tensors_before;
   bool failed;
 };
 

@@ -349,11 +349,12 @@ int ag__apply(int op, int n_in, ag_tensor *const *in, const ag_params *p, ag_ten
         t[k]->out_nr = (uint32_t)k;
       }
   }
-  if ((row->flags & OF_VIEW) && (ag__grad_on() || !ag__requires_grad(c.in[0])) && ag__is_float(out[0]->dtype)) {
+  if ((row->flags & OF_VIEW) && ag__is_float(out[0]->dtype)) {
     ag_tensor *base = c.in[0]->base ? c.in[0]->base : c.in[0];
     ag_tensor_retain(base);
     t[0]->base = base;
     t[0]->view_version = out[0]->st->version;
+    t[0]->no_grad_view = !ag__grad_on() || c.in[0]->no_grad_view;
   }
   if (ag__recording() && !(row->flags & OF_VIEW))
     st = ag__thread.recorder->record(ag__thread.recorder, op, n_in, c.arr, &c.p, n_out, out, false);
@@ -415,6 +416,12 @@ static int check_target(const call *c, ag_tensor *t) {
     if (t->base && t->base->leaf_grad && !t->base->fn)
       return ag__fail(AG_ERR_RUNTIME,
                       "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    if (t->no_grad_view && (c->any_grad || ag__requires_grad(t->base)))
+      return ag__fail(AG_ERR_RUNTIME,
+                      "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this "
+                      "use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
+                      "and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or "
+                      "both outside (if you want the inplace to be tracked).");
   }
   if (overlaps_itself(t->arr))
     return ag__fail(AG_ERR_RUNTIME,
@@ -464,7 +471,15 @@ static int inplace_by_copy(int op, const call *c, ag_tensor *target) {
   if (category(dtype) > category(target->arr->dtype))
     return ag__fail(AG_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", ag_dtype_name(dtype),
                     ag_dtype_name(target->arr->dtype));
-  ag_tensor *r = ag__apply1(op, c->n_in, c->in, &c->p);
+  /* The node of op may keep the old value, which the copy below overwrites: it gets a copy to keep. */
+  ag_tensor *in[FEW], *old = NULL;
+  if (c->any_grad && c->n_in <= FEW) {
+    memcpy(in, c->in, sizeof in[0] * (size_t)c->n_in);
+    for (int k = 0; k < c->n_in; k++)
+      if (in[k] == target && !(in[k] = old ? old : (old = ag__apply1(AG_OP_clone, 1, &target, NULL)))) return ag_last_status();
+  }
+  ag_tensor *r = ag__apply1(op, c->n_in, c->any_grad && c->n_in <= FEW ? in : c->in, &c->p);
+  ag_tensor_release(old);
   if (!r) return ag_last_status();
   int st = AG_OK;
   if (!ag__same_shape(r->arr->ndim, ag__shape(r->arr), target->arr->ndim, ag__shape(target->arr))) {

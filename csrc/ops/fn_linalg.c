@@ -279,15 +279,27 @@ int ag__exec_cholesky(const ag_exec *x) {
   return AG_OK;
 }
 
-/* b (row-major) overwritten by a^-1 b or b a^-1, a row-major: the transposed problem, read by columns. */
+/* b (row-major) overwritten by a^-1 b or b a^-1, turned: a'^-1 b; a row-major.  LAPACK reads rows as columns, so it
+ * sees a', upper for lower, and b': the transposed problem.  A few columns are solved faster one after the other; for
+ * them `few` (as large as b) takes b by columns. */
+enum { FEW_COLUMNS = 8 };
 static void solve_rows(int dtype, const char *a, int n, char *b, int rows, int cols, bool upper, bool left, bool turned,
-                       bool unit) {
+                       bool unit, char *few) {
   const float onef = 1;
   const double one = 1;
   const void *alpha = dtype == AG_FLOAT32 ? (const void *)&onef : (const void *)&one;
+  const char *uplo = upper ? "L" : "U", *diag = unit ? "U" : "N";
+  int size = ag__dtype_size(dtype);
   if (!n || !rows || !cols) return;
-  LAPACK(dtype, trsm)
-  (left ? "R" : "L", upper ? "L" : "U", turned ? "T" : "N", unit ? "U" : "N", &cols, &rows, alpha, a, &n, b, &cols, 1, 1, 1, 1);
+  if (!left || cols > FEW_COLUMNS) {
+    LAPACK(dtype, trsm)(left ? "R" : "L", uplo, turned ? "T" : "N", diag, &cols, &rows, alpha, a, &n, b, &cols, 1, 1, 1, 1);
+    return;
+  }
+  int64_t back[2] = {rows, cols}, there[2] = {cols, rows}, by_col[2] = {1, cols}, by_row[2] = {1, rows};
+  char *x = cols > 1 ? few : b;
+  if (x != b) ag__k->pack(2, there, by_col, 0, (int64_t)rows * cols, x, b, size);
+  LAPACK(dtype, trsm)("L", uplo, turned ? "N" : "T", diag, &rows, &cols, alpha, a, &n, x, &rows, 1, 1, 1, 1);
+  if (x != b) ag__k->pack(2, back, by_row, 0, (int64_t)rows * cols, b, x, size);
 }
 
 int ag__exec_solve_triangular(const ag_exec *x) {
@@ -298,14 +310,20 @@ int ag__exec_solve_triangular(const ag_exec *x) {
   int st = ag__la_size(a, &s);
   if (!st) st = ag__la_size(out, &sb);
   if (st) return st;
+  la_scratch few = {.n = 0};
   const char *pa = ag__contig(a, &t);
-  if (!pa) return AG_ERR_MEMORY;
+  char *work = pa ? ag__la_take(&few, sb.n <= FEW_COLUMNS ? (int64_t)sb.m * sb.n : 1, ag__dtype_size(a->dtype)) : NULL;
+  if (!work) {
+    ag__temp_free(&t);
+    return AG_ERR_MEMORY;
+  }
   ag__start_from(out, &x->in[1]);
   int64_t size = ag__dtype_size(a->dtype), sa = (int64_t)s.n * s.n * size, so = (int64_t)sb.m * sb.n * size;
   void *token = ag__long_begin(out->numel * s.n / 2, AG_LONG_MATH);
   for (int64_t b = 0; b < s.nb; b++)
-    solve_rows(a->dtype, pa + b * sa, s.n, out->data + b * so, sb.m, sb.n, upper, left, false, unit);
+    solve_rows(a->dtype, pa + b * sa, s.n, out->data + b * so, sb.m, sb.n, upper, left, false, unit, work);
   ag__blocking_end(token);
+  ag__la_drop(&few);
   ag__temp_free(&t);
   return AG_OK;
 }
@@ -318,17 +336,23 @@ int ag__exec_cholesky_solve(const ag_exec *x) {
   int st = ag__la_size(l, &s);
   if (!st) st = ag__la_size(out, &sb);
   if (st) return st;
+  la_scratch few = {.n = 0};
   const char *pl = ag__contig(l, &t);
-  if (!pl) return AG_ERR_MEMORY;
+  char *work = pl ? ag__la_take(&few, sb.n <= FEW_COLUMNS ? (int64_t)sb.m * sb.n : 1, ag__dtype_size(l->dtype)) : NULL;
+  if (!work) {
+    ag__temp_free(&t);
+    return AG_ERR_MEMORY;
+  }
   ag__start_from(out, &x->in[0]);
   int64_t size = ag__dtype_size(l->dtype), sl = (int64_t)s.n * s.n * size, so = (int64_t)sb.m * sb.n * size;
   void *token = ag__long_begin(out->numel * s.n, AG_LONG_MATH);
   /* L (L' X) = B; U' (U X) = B. */
   for (int64_t b = 0; b < s.nb; b++) {
-    solve_rows(l->dtype, pl + b * sl, s.n, out->data + b * so, sb.m, sb.n, upper, true, upper, false);
-    solve_rows(l->dtype, pl + b * sl, s.n, out->data + b * so, sb.m, sb.n, upper, true, !upper, false);
+    solve_rows(l->dtype, pl + b * sl, s.n, out->data + b * so, sb.m, sb.n, upper, true, upper, false, work);
+    solve_rows(l->dtype, pl + b * sl, s.n, out->data + b * so, sb.m, sb.n, upper, true, !upper, false, work);
   }
   ag__blocking_end(token);
+  ag__la_drop(&few);
   ag__temp_free(&t);
   return AG_OK;
 }

@@ -68,7 +68,7 @@ ag_node *ag__tensor_acc(ag_tensor *t);
 int ag__tensor_fn(ag_tensor *t, ag_node **out);
 /* A view has its base's history once somebody wrote to the base. */
 static inline bool ag__view_stale(const ag_tensor *t) {
-  return t->view_version != t->arr->st->version && t->base->arr->st == t->arr->st &&
+  return !t->no_grad_view && t->view_version != t->arr->st->version && t->base->arr->st == t->arr->st &&
          (t->base->fn != NULL || t->base->leaf_grad);
 }
 static inline bool ag__requires_grad(const ag_tensor *t) {

@@ -4,6 +4,7 @@
 enum { INLINE_MAX = 1024, HEADER = (sizeof(ag_storage) + 63) & ~63 };
 
 void (*ag__tensor_drop_graph)(ag_tensor *t);
+AG_TLS ag_births ag__births;
 
 /* A storage with `extra` bytes of room before its inline data. */
 static ag_storage *storage_new(size_t extra, size_t nbytes) {
@@ -141,6 +142,8 @@ ag_tensor *ag__tensor_wrap(ag_array *a) {
   *t = (ag_tensor){0};
   atomic_init(&t->refs, 1);
   t->arr = a;
+  t->born = ag__births.trace;
+  ag__births.alive++; /* read only while a trace runs, which starts it at 0 */
   ag__cnt.tensors++;
   return t;
 }
@@ -152,6 +155,7 @@ void ag_tensor_release(ag_tensor *t) {
   while (t && ag__unref(&t->refs)) {
     ag_tensor *grad = t->grad, *base = t->base;
     if (t->fn || t->acc) ag__tensor_drop_graph(t);
+    if (t->born == ag__births.trace) ag__births.alive--;
     ag__array_release(t->arr);
     ag__free(t, sizeof *t);
     ag__cnt.tensors--;

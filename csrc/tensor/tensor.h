@@ -52,14 +52,23 @@ struct ag_tensor {
   ag_refs refs;
   bool leaf_grad;    /* a leaf that asks for a gradient */
   bool retains_grad; /* not a leaf, .grad wanted all the same */
+  bool no_grad_view; /* a view made while grad mode was off: has no part in its base's history */
   uint32_t out_nr;   /* which output of fn */
   uint32_t view_version; /* storage version at which fn was right (views) */
   ag_array *arr;
   ag_node *fn;       /* what made it; NULL for a leaf */
   ag_node *acc;      /* leaf: where its gradients arrive, made when first needed */
   ag_tensor *grad;
-  ag_tensor *base;   /* the tensor this one is a differentiable view of */
+  ag_tensor *base;   /* the tensor this one is a view of */
+  uint64_t born;     /* the trace it was made in, 0: none */
 };
+
+/* Tensors made inside this thread's trace that are still alive (freeze/trace.c asks at its end who kept them). */
+typedef struct ag_births {
+  uint64_t trace; /* 0: none is running */
+  int64_t alive;
+} ag_births;
+extern AG_TLS ag_births ag__births;
 
 /* New tensor around an array whose reference it takes over (also on failure: NULL). */
 ag_tensor *ag__tensor_wrap(ag_array *a);

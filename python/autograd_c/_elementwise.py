@@ -163,7 +163,7 @@ divide = true_divide = div
 def div_(self, other, *, rounding_mode=None):
     f = _getframe(1)
     if rounding_mode is not None:
-        return copy_at(f, self, div(self, other, rounding_mode=rounding_mode))
+        return overwrite_at(f, self, lambda x: div(x, other, rounding_mode=rounding_mode))
     return inplace_at(f, _DIV, "div_", self, other)
 
 
@@ -200,6 +200,12 @@ def cast_at(f, t, d):
 
 def copy_at(f, dst, src):
     return apply_inplace(f, "copy", (dst, src))
+
+
+def overwrite_at(f, self, fn):
+    """self takes the values of fn(self); what fn's nodes keep of it is a copy, which the write cannot spoil."""
+    x = apply(f, "clone", (self,)) if self.requires_grad and lib.ag_grad_enabled() else self
+    return copy_at(f, self, fn(x))
 
 
 def pow_at(f, a, b, operator=False):
@@ -247,7 +253,7 @@ def __rpow__(self, other):
 
 def pow_(self, exponent):
     f = _getframe(1)
-    return copy_at(f, self, pow_at(f, self, exponent))
+    return overwrite_at(f, self, lambda x: pow_at(f, x, exponent))
 
 
 DUNDERS.update(__pow__=__pow__, __rpow__=__rpow__, __ipow__=pow_)
@@ -264,7 +270,7 @@ def round(input, *, decimals=0):
 
 
 def round_(self, *, decimals=0):
-    return copy_at(_getframe(1), self, round(self, decimals=decimals))
+    return overwrite_at(_getframe(1), self, lambda x: round(x, decimals=decimals))
 
 
 def clamp(input, min=None, max=None):
@@ -309,7 +315,7 @@ def clamp_max(input, max):
 def clamp_(self, min=None, max=None):
     f = _getframe(1)
     push_site()
-    return copy_at(f, self, clamp(self, min, max))
+    return overwrite_at(f, self, lambda x: clamp(x, min, max))
 
 
 clip_ = clamp_
@@ -388,7 +394,7 @@ def masked_fill(input, mask, value):
 def masked_fill_(self, mask, value):
     f = _getframe(1)
     push_site()
-    return copy_at(f, self, masked_fill(self, mask, value))
+    return overwrite_at(f, self, lambda x: masked_fill(x, mask, value))
 
 
 def lerp(input, end, weight):
@@ -402,7 +408,7 @@ def lerp(input, end, weight):
 def lerp_(self, end, weight):
     f = _getframe(1)
     push_site()
-    return copy_at(f, self, lerp(self, end, weight))
+    return overwrite_at(f, self, lambda x: lerp(x, end, weight))
 
 
 def addcmul(input, tensor1, tensor2, *, value=1):

@@ -6,7 +6,7 @@ from ._call import apply, apply_inplace, as_number
 from ._dtypes import BY_NAME, as_dtype, as_size, bool_, check_device, float32, float64, int32, int64, uint8
 from ._dtypes import device as _device
 from ._dtypes import dtype as _dtype
-from ._elementwise import cast_at, copy_at, where_at
+from ._elementwise import cast_at, copy_at, overwrite_at, where_at
 from ._ffi import check, lib, push_site
 from ._tensor import Tensor
 
@@ -119,15 +119,15 @@ class _Methods:
     def masked_scatter_(self, mask, source):
         f = _getframe(1)
         push_site()
-        return copy_at(f, self, self.masked_scatter(mask, source))
+        return overwrite_at(f, self, lambda x: x.masked_scatter(mask, source))
 
     def tril_(self, diagonal=0):
         f = _getframe(1)
-        return copy_at(f, self, apply(f, "tril", (self,), (diagonal,)))
+        return overwrite_at(f, self, lambda x: apply(f, "tril", (x,), (diagonal,)))
 
     def triu_(self, diagonal=0):
         f = _getframe(1)
-        return copy_at(f, self, apply(f, "triu", (self,), (diagonal,)))
+        return overwrite_at(f, self, lambda x: apply(f, "triu", (x,), (diagonal,)))
 
     def where(self, condition, other):
         """self where condition is true, other elsewhere."""

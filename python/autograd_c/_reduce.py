@@ -281,7 +281,15 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
         return amin(a, () if dim is None else dim, keepdim)
     if p == 0:
         return sum(square(sign(input)), dim, keepdim)
-    s = sum(a**p, dim, keepdim)
+    if p < 1:  # no derivative at 0, where PyTorch takes 0 for it
+        zero = a.detach() == 0
+        powers = where(zero, 1.0, a) ** p
+        if p < 0:
+            none = amin(a.detach(), () if dim is None else dim, keepdim) == 0
+            return where(none, 0.0, sum(powers, dim, keepdim) ** (1 / p))
+        s = sum(where(zero, 0.0, powers), dim, keepdim)
+    else:
+        s = sum(a**p, dim, keepdim)
     zero = s == 0
     return where(zero, s, where(zero, 1.0, s) ** (1 / p))
 

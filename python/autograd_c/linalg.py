@@ -84,7 +84,8 @@ def _start(name, *tensors, least=2):
 
 
 def _square(name, A, letter="A"):
-    if A.shape[-1] != A.shape[-2]:
+    shape = A.shape
+    if shape[-1] != shape[-2]:
         raise RuntimeError(f"{name}: {letter} must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
 
 
@@ -108,8 +109,11 @@ def _wants_grad(*tensors):
 
 def _batched(*tensors):
     """Matrices expanded to their common batch dims."""
-    lead = tuple(_broadcast_shapes(*[tuple(t.shape[:-2]) for t in tensors]))
-    return [t if tuple(t.shape[:-2]) == lead else t.expand(*lead, *t.shape[-2:]) for t in tensors]
+    leads = [tuple(t.shape)[:-2] for t in tensors]
+    if all([x == leads[0] for x in leads]):
+        return tensors
+    lead = tuple(_broadcast_shapes(*leads))
+    return [t if x == lead else t.expand(*lead, *t.shape[-2:]) for t, x in zip(tensors, leads)]
 
 
 def _factors(A, check=0):
@@ -119,7 +123,7 @@ def _factors(A, check=0):
 
 def _equation(name, A, B, left):
     """Refuses shapes for which AX = B (XA = B) makes no sense."""
-    if A.shape[-2] != B.shape[-2 if left else -1]:
+    if A.shape[-1] != B.shape[-2 if left else -1]:
         raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
                            f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
 
@@ -228,7 +232,8 @@ def _solve(name, A, B, left, check):
     _start(name, B, least=1)
     _square(name, A)
     _same_dtype(name, A, B)
-    vector = B.dim() == 1 or (B.dim() == A.dim() - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
+    shape = tuple(A.shape)
+    vector = B.dim() == 1 or (B.dim() == len(shape) - 1 and tuple(B.shape) == shape[:-1])
     if vector:
         if not left:
             raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported for left=False. In this case "
@@ -236,11 +241,13 @@ def _solve(name, A, B, left, check):
         B = B.unsqueeze(-1)
     _equation(name, A, B, left)
     LU, pivots, info = _factors(A, 2 if check else 0)
-    lead = tuple(_broadcast_shapes(tuple(A.shape[:-2]), tuple(B.shape[:-2])))
-    if lead != tuple(A.shape[:-2]):
-        A, LU, pivots = [t.expand(*lead, *t.shape[A.dim() - 2:]) for t in (A, LU, pivots)]
-    if lead != tuple(B.shape[:-2]):
-        B = B.expand(*lead, *B.shape[-2:])
+    have, want = shape[:-2], tuple(B.shape)[:-2]
+    if have != want:
+        lead = tuple(_broadcast_shapes(have, want))
+        if have != lead:
+            A, LU, pivots = [t.expand(*lead, *t.shape[len(have):]) for t in (A, LU, pivots)]
+        if want != lead:
+            B = B.expand(*lead, *B.shape[-2:])
     X = _row("solve_lu", A, LU, pivots, B, ints=(bool(left), 0))
     return (X.squeeze(-1) if vector else X), info
 
@@ -258,6 +265,9 @@ def solve_ex(A, B, *, left=True, check_errors=False):
 def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     """X of A X = B (left=False: X A = B) for triangular A, of which the other triangle is not read."""
     name = "linalg.solve_triangular"
+    if _HAS_LAPACK and isinstance(A, _Tensor) and isinstance(B, _Tensor) and tuple(A.shape)[:-2] == tuple(B.shape)[:-2]:
+        _push_site()  # the row itself refuses what does not fit
+        return _row("solve_triangular", A, B, ints=(bool(upper), bool(left), bool(unitriangular)))
     _start(name, A, B)
     _square(name, A)
     _same_dtype(name, A, B)
