@@ -209,6 +209,17 @@ def test_norms():
     assert float(L.cond(t(np.zeros((2, 2))), 1)) == np.inf
 
 
+@pytest.mark.parametrize("ord", [0.5, 1, 2, 3, -0.5, -1, -2, np.inf, -np.inf])
+def test_gradient_of_norms_at_zero(ord):
+    """0, the subgradient that PyTorch chooses."""
+    for a in ([0.0, 0.0, 0.0], [0.0, 2.0, 0.0]):
+        x = t(a).requires_grad_()
+        (g,) = torch.autograd.grad(L.vector_norm(x, ord), [x])
+        assert np.isfinite(values(g)).all() and values(g)[0] == 0
+        if not any(a) or ord < 0:
+            assert not values(g).any()
+
+
 def test_the_rest():
     a, b, c = RNG.standard_normal((2, 7)), RNG.standard_normal((7, 3)), RNG.standard_normal((3, 5))
     near(L.multi_dot([t(a), t(b), t(c)]), a @ b @ c)

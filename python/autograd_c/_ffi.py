@@ -69,7 +69,7 @@ _CLASSES = {
     lib.AG_ERR_NOT_IMPLEMENTED: NotSupported,
     lib.AG_ERR_TRACED: TracedDataError,
     lib.AG_ERR_RETRACE: RetraceError,
-    getattr(lib, "AG_ERR_LINALG", -9): LinAlgError,
+    lib.AG_ERR_LINALG: LinAlgError,
 }
 
 
