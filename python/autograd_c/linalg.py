@@ -39,8 +39,12 @@ _KINDS = {"float32": "Float", "float64": "Double", "int64": "Long", "int32": "In
 # ---- named tuples ---------------------------------------------------------------------------------------
 
 
-def _made(name, *values):
-    return _RETURNS[name](*values)
+_FIELDS = {
+    "linalg_cholesky_ex": "L info", "linalg_inv_ex": "inverse info", "linalg_solve_ex": "result info", "linalg_slogdet": "sign logabsdet",
+    "linalg_lu_factor": "LU pivots", "linalg_lu_factor_ex": "LU pivots info", "linalg_lu": "P L U", "linalg_qr": "Q R",
+    "linalg_eigh": "eigenvalues eigenvectors", "linalg_svd": "U S Vh", "linalg_lstsq": "solution residuals rank singular_values",
+    "slogdet": "sign logabsdet", "lu_unpack": "P L U", "qr": "Q R", "svd": "U S V", "triangular_solve": "solution cloned_coefficient"}
+_returns = {}  # classes, made when first needed: each takes longer than most of what it holds
 
 
 class _Fields:
@@ -53,16 +57,12 @@ class _Fields:
         return _made, (type(self).__name__, *self)
 
 
-def _returns(name, fields):
-    return type(name, (_Fields, _namedtuple(name, fields)), {"__slots__": (), "__module__": "autograd_c.return_types"})
-
-
-_RETURNS = {name: _returns(name, fields) for name, fields in {
-    "linalg_cholesky_ex": "L info", "linalg_inv_ex": "inverse info", "linalg_solve_ex": "result info", "linalg_slogdet": "sign logabsdet",
-    "linalg_lu_factor": "LU pivots", "linalg_lu_factor_ex": "LU pivots info", "linalg_lu": "P L U", "linalg_qr": "Q R",
-    "linalg_eigh": "eigenvalues eigenvectors", "linalg_svd": "U S Vh", "linalg_lstsq": "solution residuals rank singular_values",
-    "slogdet": "sign logabsdet", "lu_unpack": "P L U", "qr": "Q R", "svd": "U S V", "triangular_solve": "solution cloned_coefficient",
-    "geqrf": "a tau"}.items()}
+def _made(name, *values):
+    """The named tuple that the function `name` returns."""
+    kind = _returns.get(name)
+    if kind is None:
+        kind = _returns[name] = type(name, (_Fields, _namedtuple(name, _FIELDS[name])), {"__slots__": (), "__module__": "autograd_c.return_types"})
+    return kind(*values)
 
 
 # ---- what the functions share -----------------------------------------------------------------------------
