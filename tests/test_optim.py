@@ -425,3 +425,22 @@ def test_schedule_state_and_order_warning():
     t = lr_scheduler.StepLR(optim.SGD([parameter(1.0)], lr=1.0), 5)
     t.load_state_dict(s.state_dict())
     assert (t.step_size, t.last_epoch, t.base_lrs) == (2, 1, [1.0])
+
+
+@pytest.mark.parametrize("make", [lambda ps: optim.SGD(ps, lr=0.05, momentum=0.9), lambda ps: optim.Adam(ps, lr=0.05)])
+def test_cleared_state_starts_anew(make):
+    def run(clear):
+        p = ac.tensor([1.0, 2.0], requires_grad=True)
+        o = make([p])
+        for k in range(2):
+            if k and clear:
+                o.state.clear()
+            elif k:
+                o = make([p])
+            with ac.no_grad():
+                p.copy_(ac.tensor([1.0, 2.0]))
+            p.grad = ac.tensor([0.5, -1.0])
+            o.step()
+        return p.tolist()
+
+    assert run(True) == run(False)

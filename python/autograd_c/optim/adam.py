@@ -44,7 +44,7 @@ class Adam(Optimizer):
                 self._init_group(group)
             return self.state[p][name]
 
-        return group.handles(name, make)
+        return group.handles(name, make, self.state)
 
     def _update(self, group):
         b1, b2 = group["betas"]

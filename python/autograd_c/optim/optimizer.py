@@ -77,12 +77,13 @@ class ParamGroup(dict):
     def __deepcopy__(self, memo):
         return ParamGroup({k: _copy.deepcopy(v, memo) for k, v in self.items()})
 
-    def handles(self, name, make):
-        """C array of handles for every parameter, remade when the list of parameters changed."""
+    def handles(self, name, make, state=None):
+        """C array of handles for every parameter, remade when the list of parameters, or what `state` holds, changed."""
         params = self["params"]
         kept = self._cache.get(name)
         if kept is not None and len(kept[0]) == len(params) and all(map(_operator.is_, kept[0], params)):
-            return kept[1]
+            if state is None or all((s := state.get(p)) and s.get(name) is t for p, t in zip(params, kept[2])):
+                return kept[1]
         tensors = [make(p) for p in params]
         array = ffi.new("ag_tensor *[]", [t._h for t in tensors])
         self._cache[name] = list(params), array, tensors

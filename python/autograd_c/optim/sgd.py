@@ -47,7 +47,7 @@ class SGD(Optimizer):
         if momentum != 0 and dampening != 0:
             return self._damped(group)
         params = group.handles("params", lambda p: p)
-        buffers = group.handles("momentum_buffer", self._buffer) if momentum != 0 else NULL
+        buffers = group.handles("momentum_buffer", self._buffer, self.state) if momentum != 0 else NULL
         check(lib.ag_sgd_step(len(params), params, buffers, group.lr_tensor._h, momentum, dampening, group["weight_decay"],
                               group["nesterov"], group["maximize"]))
 
