@@ -11,7 +11,7 @@ import sys as _sys
 from sys import _getframe
 
 from . import _ffi
-from ._ffi import NULL, OPS, enter, fail, here, learn, lib
+from ._ffi import NULL, OPS, enter, fail, here, learn, lib, refuse, wrong_kind
 from ._tensor import Tensor
 
 new = object.__new__
@@ -22,6 +22,8 @@ call1i = lib.agpy_call1i
 _plain1, _plain2 = lib.agpy_call1, lib.agpy_call2
 inplace2, inplace_s = lib.agpy_inplace2, lib.ag_call_inplace_s
 
+# Of an operand or attribute of the wrong kind.  The package's own InvalidType passes through `wrong_kind` as it is.
+_KINDS = AttributeError, TypeError, OverflowError
 _pairs = []  # (with positions, without)
 
 
@@ -40,14 +42,17 @@ def wrap(h):
 def apply(f, name, tensors, ints=(), floats=()):
     """Result of the one-output op `name`; f is the frame whose line the node keeps (None: none)."""
     op = OPS[name]
-    hs = [t._h for t in tensors]
-    if f is None or not _ffi.tracking:
-        h = calln(op, len(hs), hs, len(ints), ints, len(floats), floats, 0, 0)
-    else:
-        h = calln(op, len(hs), hs, len(ints), ints, len(floats), floats, id(f.f_code), f.f_lasti)
-        if not h:
-            learn(f)
+    try:
+        hs = [t._h for t in tensors]
+        if f is None or not _ffi.tracking:
+            h = calln(op, len(hs), hs, len(ints), ints, len(floats), floats, 0, 0)
+        else:
             h = calln(op, len(hs), hs, len(ints), ints, len(floats), floats, id(f.f_code), f.f_lasti)
+            if not h:
+                learn(f)
+                h = calln(op, len(hs), hs, len(ints), ints, len(floats), floats, id(f.f_code), f.f_lasti)
+    except _KINDS as error:
+        raise wrong_kind(error) from None
     if not h:
         fail()
     r = new(Tensor)
@@ -57,13 +62,16 @@ def apply(f, name, tensors, ints=(), floats=()):
 
 def apply1(f, op, t, n, i0=0, i1=0, i2=0, i3=0):
     """Result of op (its number) on one tensor with n <= 4 ints: the short way for views and reductions."""
-    if _ffi.tracking and f is not None:
-        h = call1i(op, t._h, n, i0, i1, i2, i3, id(f.f_code), f.f_lasti)
-        if not h:
-            learn(f)
+    try:
+        if _ffi.tracking and f is not None:
             h = call1i(op, t._h, n, i0, i1, i2, i3, id(f.f_code), f.f_lasti)
-    else:
-        h = call1i(op, t._h, n, i0, i1, i2, i3, 0, 0)
+            if not h:
+                learn(f)
+                h = call1i(op, t._h, n, i0, i1, i2, i3, id(f.f_code), f.f_lasti)
+        else:
+            h = call1i(op, t._h, n, i0, i1, i2, i3, 0, 0)
+    except _KINDS as error:
+        raise wrong_kind(error) from None
     if not h:
         fail()
     r = new(Tensor)
@@ -74,25 +82,31 @@ def apply1(f, op, t, n, i0=0, i1=0, i2=0, i3=0):
 def apply_multi(f, name, tensors, n_out, ints=(), floats=()):
     """Tuple of the n_out results of an op."""
     op = OPS[name]
-    hs = [t._h for t in tensors]
     outs = _ffi.ffi.new("ag_tensor *[]", n_out)
     code, lasti = (0, 0) if f is None or not _ffi.tracking else (id(f.f_code), f.f_lasti)
-    if lib.ag_calln_multi(op, len(hs), hs, len(ints), ints, len(floats), floats, code, lasti, outs) < 0:
-        learn(f)
+    try:
+        hs = [t._h for t in tensors]
         if lib.ag_calln_multi(op, len(hs), hs, len(ints), ints, len(floats), floats, code, lasti, outs) < 0:
-            fail()
+            learn(f)
+            if lib.ag_calln_multi(op, len(hs), hs, len(ints), ints, len(floats), floats, code, lasti, outs) < 0:
+                fail()
+    except _KINDS as error:
+        raise wrong_kind(error) from None
     return tuple([wrap(outs[k]) for k in range(n_out)])
 
 
 def apply_inplace(f, name, tensors, ints=(), floats=()):
     """Runs op `name` with the result written into tensors[0], which is returned."""
     op = OPS[name]
-    hs = [t._h for t in tensors]
     code, lasti = (0, 0) if f is None or not _ffi.tracking else (id(f.f_code), f.f_lasti)
-    if lib.ag_call_inplace(op, len(hs), hs, len(ints), ints, len(floats), floats, code, lasti) < 0:
-        learn(f)
+    try:
+        hs = [t._h for t in tensors]
         if lib.ag_call_inplace(op, len(hs), hs, len(ints), ints, len(floats), floats, code, lasti) < 0:
-            fail()
+            learn(f)
+            if lib.ag_call_inplace(op, len(hs), hs, len(ints), ints, len(floats), floats, code, lasti) < 0:
+                fail()
+    except _KINDS as error:
+        raise wrong_kind(error) from None
     return tensors[0]
 
 
@@ -120,7 +134,7 @@ def scalar_tensor(x, like):
 
 
 def not_a_tensor(name, argument, position, x):
-    return TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(x).__name__}")
+    return refuse(TypeError, f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(x).__name__}")
 
 
 def binary_at(f, op, name, a, b, rev=False, operator=False):

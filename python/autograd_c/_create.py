@@ -13,7 +13,7 @@ from sys import _getframe
 from ._call import apply, as_number, wrap
 from ._dtypes import (BY_CODE, BY_TYPESTR, as_dtype, as_size, bool_, check_device, float32, float64, get_default_dtype, int32,
                       int64, promote_types, uint8)
-from ._ffi import NULL, ffi, lib, made
+from ._ffi import NULL, ffi, lib, made, refuse
 from ._tensor import Tensor
 
 _SEQUENCE = (list, tuple)
@@ -37,9 +37,9 @@ def _pack(values, shape, d):
             buf = _array(code, map(int, values) if any(type(v) is not int for v in values) else values)
     except TypeError:
         bad = next(v for v in values if as_number(v) is None)
-        raise TypeError(f"tensor(): cannot make an element of {type(bad).__name__!r}") from None
+        raise refuse(TypeError, f"tensor(): cannot make an element of {type(bad).__name__!r}") from None
     except OverflowError as e:
-        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow ({e})") from None
+        raise refuse(RuntimeError, f"value cannot be converted to type {d.name} without overflow ({e})") from None
     return wrap(lib.ag_from_data(len(shape), shape, d.code, ffi.from_buffer(buf)))
 
 
@@ -69,7 +69,7 @@ def _infer(values):
         elif isinstance(v, float):
             own = get_default_dtype()
         else:
-            raise TypeError(f"tensor(): cannot make an element of {type(v).__name__!r}")
+            raise refuse(TypeError, f"tensor(): cannot make an element of {type(v).__name__!r}")
         d = own if d is None else promote_types(d, own)
     return d
 
@@ -83,9 +83,9 @@ def _from_sequence(data, d):
             n = len(first)
             for x in data:
                 if not isinstance(x, _SEQUENCE):
-                    raise TypeError(f"not a sequence: {type(x).__name__} beside {type(first).__name__} at dim {len(shape)}")
+                    raise refuse(TypeError, f"not a sequence: {type(x).__name__} beside {type(first).__name__} at dim {len(shape)}")
                 if len(x) != n:
-                    raise ValueError(f"expected sequence of length {n} at dim {len(shape)} (got {len(x)})")
+                    raise refuse(ValueError, f"expected sequence of length {n} at dim {len(shape)} (got {len(x)})")
             shape.append(n)
             data = list(_chain.from_iterable(data))
         else:
@@ -97,7 +97,7 @@ def _from_sequence(data, d):
         inner = parts[0].shape
         for x in parts:
             if x.shape != inner:
-                raise ValueError(f"expected sequence of length {inner[0]} at dim {len(shape)} (got {x.shape[0] if x.dim() else 0})")
+                raise refuse(ValueError, f"expected sequence of length {inner[0]} at dim {len(shape)} (got {x.shape[0] if x.dim() else 0})")
         return _pack(list(_chain.from_iterable([x._flat() for x in parts])), (*shape, *inner), d)
     if d is None:
         d = _infer(data) if data else get_default_dtype()
@@ -144,7 +144,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         if number is None and hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, (str, bytes, dict)):
             t = _from_sequence(list(data), d)
         elif number is None:
-            raise TypeError(f"tensor(): argument 'data' must be numbers or (nested) sequences of them, not {kind.__name__}")
+            raise refuse(TypeError, f"tensor(): argument 'data' must be numbers or (nested) sequences of them, not {kind.__name__}")
         else:
             return tensor(number, dtype=d, requires_grad=requires_grad)
     if requires_grad:
@@ -155,7 +155,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 def _numpy_dtype(a):
     d = BY_TYPESTR.get(a.dtype.str)
     if d is None:
-        raise TypeError(f"can't convert np.ndarray of type {a.dtype}. The supported types are: float64, float32, int64, int32, uint8, and bool.")
+        raise refuse(TypeError, f"can't convert np.ndarray of type {a.dtype}. The supported types are: float64, float32, int64, int32, uint8, and bool.")
     return d
 
 
@@ -178,7 +178,7 @@ def from_numpy(a):
     """Tensor over the memory of a NumPy array, which it keeps alive; writes are seen on both sides."""
     numpy = _sys.modules.get("numpy")
     if numpy is None or not isinstance(a, numpy.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(a).__name__})")
+        raise refuse(TypeError, f"expected np.ndarray (got {type(a).__name__})")
     d = _numpy_dtype(a)
     size = a.itemsize
     if not a.flags.writeable:
@@ -186,10 +186,10 @@ def from_numpy(a):
                        "change the array.", UserWarning, stacklevel=2)
         return _from_array(a, d)
     if any(s % size for s in a.strides):
-        raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
+        raise refuse(ValueError, "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
     if any(s < 0 for s in a.strides):
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-                         "currently supported. (You can probably work around this by making a copy of your array  with array.copy().)")
+        raise refuse(ValueError, "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+                     "currently supported. (You can probably work around this by making a copy of your array  with array.copy().)")
     return wrap(lib.agpy_from_object(a.ndim, a.shape, [s // size for s in a.strides], d.code, a.ctypes.data, id(a)))
 
 
@@ -229,7 +229,7 @@ def _filled(shape, value, d):
 def _check_sizes(shape):
     for n in shape:
         if n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+            raise refuse(RuntimeError, f"Trying to create tensor with negative dimension {n}: {list(shape)}")
     return shape
 
 
@@ -270,7 +270,7 @@ def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=
         fill_value = fill_value.item()
     number = as_number(fill_value)
     if number is None:
-        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
+        raise refuse(TypeError, f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
     d = as_dtype(dtype) or (bool_ if type(number) is bool else int64 if type(number) is int else get_default_dtype())
     if d is bool_:
         number = bool(number)
@@ -281,7 +281,7 @@ def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=
 
 def _like(input, dtype, device):
     if not isinstance(input, Tensor):
-        raise TypeError(f"argument 'input' must be Tensor, not {type(input).__name__}")
+        raise refuse(TypeError, f"argument 'input' must be Tensor, not {type(input).__name__}")
     check_device(device)
     return tuple(input.shape), as_dtype(dtype) or input.dtype
 
@@ -334,9 +334,9 @@ def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=Fa
         start, end = 0, start
     start, end, step = [x.item() if hasattr(x, "item") else x for x in (start, end, step)]
     if step == 0:
-        raise RuntimeError("step must be nonzero")
+        raise refuse(RuntimeError, "step must be nonzero")
     if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+        raise refuse(RuntimeError, "upper bound and lower bound inconsistent with step sign")
     d = as_dtype(dtype)
     whole = all(isinstance(x, int) for x in (start, end, step))
     if d is None:
@@ -359,7 +359,7 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
     d = as_dtype(dtype) or get_default_dtype()
     check_device(device)
     if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
+        raise refuse(RuntimeError, "number of steps must be non-negative")
     # From both ends towards the middle, as PyTorch: symmetric, and the last element is end itself.
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     half = steps // 2

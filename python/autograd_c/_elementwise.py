@@ -5,7 +5,7 @@ from sys import _getframe
 from ._call import (apply, apply1, apply_inplace, as_number, binary, binary_at, inplace, inplace_at, not_a_tensor, scalar_tensor, unary,
                     unary_inplace, wrap)
 from ._dtypes import BY_CODE, as_dtype, bool_, get_default_dtype, int64
-from ._ffi import OPS, lib, push_site
+from ._ffi import OPS, lib, push_site, refuse
 from ._tensor import Tensor
 
 # ---- one operand -------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def sub_(self, other, *, alpha=1):
 
 def _rounded(f, t, rounding_mode):
     if rounding_mode not in ("trunc", "floor"):
-        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+        raise refuse(RuntimeError, f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
     return apply(f, rounding_mode, (t,))
 
 
@@ -228,7 +228,7 @@ def pow_at(f, a, b, operator=False):
         if type(number) is float:
             a = cast_at(f, a, get_default_dtype())
         elif number < 0:
-            raise RuntimeError("Integers to negative integer powers are not allowed.")
+            raise refuse(RuntimeError, "Integers to negative integer powers are not allowed.")
         elif code == lib.AG_BOOL and type(number) is int:
             a = cast_at(f, a, int64)
     if number == 2:
@@ -277,7 +277,7 @@ def clamp(input, min=None, max=None):
     """Values limited to [min, max]; bounds are numbers or tensors, None: no bound."""
     f = _getframe(1)
     if min is None and max is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+        raise refuse(RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None")
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         if min is not None:
             input = where_at(f, binary_at(f, OPS["lt"], "clamp", input, min), min, input)
@@ -326,7 +326,7 @@ def _operand(x, other, d):
         return x
     number = as_number(x)
     if number is None:
-        raise TypeError(f"where(): expected a Tensor or a number, not {type(x).__name__}")
+        raise refuse(TypeError, f"where(): expected a Tensor or a number, not {type(x).__name__}")
     if type(number) is bool and d is not bool_:
         number = float(number) if d.is_floating_point else int(number)
     if type(number) is int and d.is_floating_point:
@@ -353,10 +353,10 @@ def where_at(f, condition, a, b):
             return apply(f, "where", (condition, wrap(lib.ag_scalar(a, d)), b))
     d = promoted(a, b)
     if not isinstance(condition, Tensor):
-        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
+        raise refuse(TypeError, f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
     if condition.dtype is not bool_:
         if condition.dtype.name != "uint8":
-            raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}")
+            raise refuse(RuntimeError, f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}")
         condition = cast_at(f, condition, bool_)
     a = cast_at(f, _operand(a, b, d), d)
     b = cast_at(f, _operand(b, a, d), d)
@@ -382,7 +382,7 @@ def masked_fill(input, mask, value):
     """input with `value` (a number or 0-d tensor) where mask is true."""
     if isinstance(value, Tensor):
         if value.dim():
-            raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s).")
+            raise refuse(RuntimeError, f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s).")
         f = _getframe(1)
         return where_at(f, mask, cast_at(f, value, input.dtype), input)
     d = input.dtype

@@ -4,6 +4,7 @@ Everything above this file calls `lib` and turns failures into exceptions throug
 """
 from array import array as _array
 import os as _os
+import re as _re
 from sys import _getframe
 from _thread import allocate_lock as _allocate_lock
 
@@ -83,17 +84,91 @@ def last_error():
 def fail():
     """Raises this thread's latest failure."""
     status, text = lib.ag_last_status(), last_error()
-    if status == lib.AG_ERR_TRACED:
-        text += user_line(2)
-    raise _CLASSES.get(status, OpError)(text)
+    raise _CLASSES.get(status, OpError)(_explained(text))
 
 
-def user_line(depth):
-    """' [at file.py:12 in train_step]' of the nearest caller outside this package, '' when there is none."""
-    f = _getframe(depth)
+_KINDS = {RuntimeError: OpError, IndexError: IndexOutOfRange, ValueError: InvalidValue, TypeError: InvalidType,
+          NotImplementedError: NotSupported}
+_OP_AND_LINE = _re.compile(r" \[(\w+)\(([^()]*)\)(, at [^\[\]]+)?\]$")
+
+
+def refuse(kind, text):
+    """The exception for bad arguments: `raise refuse(RuntimeError, "...")`.
+
+    It is of the package's class for that built-in kind.  To the text it adds what a failure of the core has too: the
+    function that the user called, its tensors, and the user's line, all read off the stack.
+    """
+    name, tensors, line = _called()
+    return _KINDS.get(kind, kind)(f"{text} [{name}({tensors}){line}]")
+
+
+def wrong_kind(error):
+    """What to raise for an AttributeError or TypeError met while a call was handed to the core.
+
+    The argument that the user gave is looked up on the stack, so no function needs a check of its own.
+    """
+    if isinstance(error, Error):
+        return error
+    culprit = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
+    inner = _boundary(_getframe(1))[1]
+    name = _name(inner)
+    if culprit is None or getattr(error, "name", None) not in ("_h", "dim", "shape", "dtype"):
+        return refuse(TypeError, f"{name}(): {error}")
+    for k, key in enumerate(_parameters(inner.f_code)):
+        if inner.f_locals.get(key) is culprit:
+            return refuse(TypeError, f"{name}(): argument '{key}' (position {k + 1}) must be Tensor, not {type(culprit).__name__}")
+    return refuse(TypeError, f"{name}(): expected a Tensor, not {type(culprit).__name__}")
+
+
+def _explained(text):
+    """A failure of the core with the user's line; a function made of several ops is named beside the op that failed."""
+    if ", created at " in text:  # a node's own line stands last
+        return text
+    name, tensors, line = _called()
+    op = _OP_AND_LINE.search(text)
+    if op is None:
+        return f"{text} [{name}({tensors}){line}]"
+    inside = "" if op[1] in name else f" in {name}" if op[2] == tensors else f" in {name}({tensors})"
+    return f"{text[:op.start()]} [{op[1]}({op[2]}){inside}{line}]"
+
+
+def _boundary(f):
+    """The user's frame above f (None: there is none) and the frame of the library's function that it called."""
+    inner = None
     while f is not None and f.f_code.co_filename.startswith(_PACKAGE):
-        f = f.f_back
-    return "" if f is None else f" [at {_os.path.basename(f.f_code.co_filename)}:{f.f_lineno} in {f.f_code.co_name}]"
+        f, inner = f.f_back, f
+    return f, inner
+
+
+def _parameters(code):
+    return code.co_varnames[:code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4)]  # 4: *args
+
+
+def _name(inner):
+    code, values = inner.f_code, inner.f_locals
+    name = values["public"] if "public" in code.co_freevars else code.co_name
+    first = values.get(code.co_varnames[0]) if code.co_argcount else None
+    if first is not None and not hasattr(first, "_h") and name.startswith("__"):  # a module or a function object
+        name = getattr(first, "__name__", type(first).__name__)
+    return name
+
+
+def _called():
+    """What the user called: name, tensors in words, ', at file.py:12 in train_step'."""
+    f, inner = _boundary(_getframe(2))
+    line = "" if f is None else f", at {_os.path.basename(f.f_code.co_filename)}:{f.f_lineno} in {f.f_code.co_name}"
+    if inner is None:
+        return "call", "", line
+    words, values = [], inner.f_locals
+    for key in _parameters(inner.f_code):
+        value = values.get(key)
+        many = isinstance(value, (tuple, list)) and len(value) > 0
+        words += [_in_words(t) for t in (value[:8] if many else (value,)) if hasattr(t, "_h")]
+    return _name(inner), ", ".join(words[:4]) + (", ..." if len(words) > 4 else ""), line
+
+
+def _in_words(t):
+    return f"{t.dtype.name}{list(t.shape)}" if hasattr(t, "dtype") else type(t).__name__
 
 
 def check(status):

@@ -5,7 +5,7 @@ from sys import _getframe
 from ._call import apply, apply1, apply_inplace, as_number, scalar_tensor
 from ._dtypes import bool_, int64
 from ._elementwise import cast_at, copy_at, where_at
-from ._ffi import OPS, lib, push_site
+from ._ffi import OPS, lib, push_site, refuse
 from ._shape import broadcast_shapes, expand_at, resolve_shape
 from ._tensor import Tensor, wrap_dim
 
@@ -54,9 +54,9 @@ def _slice(f, t, d, s):
     try:
         start, stop, step = s.indices(n)
     except ValueError:
-        raise ValueError("step must be greater than zero") from None
+        raise refuse(ValueError, "step must be greater than zero") from None
     if step <= 0:
-        raise ValueError("step must be greater than zero")
+        raise refuse(ValueError, "step must be greater than zero")
     if start == 0 and stop == n and step == 1:
         return t
     return apply1(f, _SLICE, t, 4, d, start, stop if stop > start else start, step)
@@ -69,16 +69,16 @@ def _basic(f, x, key):
         if not isinstance(one, (*_BASIC, Tensor)) and _whole(one) is None:
             t = _index_tensor(one)
             if t is None:
-                raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
-                                 f"(got {type(one).__name__})")
+                raise refuse(IndexError, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+                             f"(got {type(one).__name__})")
             keys[k] = t
     used = sum(map(_count, keys))
     n = x.dim()
     if used > n:
         if not n:
-            raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert "
-                             "a 0-dim tensor to a number")
-        raise IndexError(f"too many indices for tensor of dimension {n}")
+            raise refuse(IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert "
+                         "a 0-dim tensor to a number")
+        raise refuse(IndexError, f"too many indices for tensor of dimension {n}")
     t, d, tensors = x, 0, []
     for one in keys:
         if one is None:
@@ -116,20 +116,20 @@ def _positions(f, t, tensors):
         if i.dtype.code <= 1:
             for j, n in enumerate(i.shape):
                 if t.shape[d + j] != n:
-                    raise IndexError(f"The shape of the mask {list(i.shape)} at index {j} does not match the shape of the indexed "
-                                     f"tensor {list(t.shape)} at index {d + j}")
+                    raise refuse(IndexError, f"The shape of the mask {list(i.shape)} at index {j} does not match the shape of the indexed "
+                                 f"tensor {list(t.shape)} at index {d + j}")
             at = apply(f, "nonzero", (i,))
             for j in range(i.dim()):
                 out.append((d + j, apply(f, "select", (at,), (1, j))))
         elif i.is_floating_point():
-            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+            raise refuse(IndexError, "tensors used as indices must be long, int, byte or bool tensors")
         else:
             out.append((d, cast_at(f, i, int64)))
     try:
         shape = broadcast_shapes(*[i.shape for _, i in out])
     except RuntimeError:
         shapes = ", ".join(str(list(i.shape)) for _, i in out)
-        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
+        raise refuse(IndexError, f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
     return [(d, i if i.shape == shape else expand_at(f, i, shape)) for d, i in out], shape
 
 
@@ -181,8 +181,8 @@ def _fit(f, value, shape):
     try:
         return expand_at(f, value, shape)
     except RuntimeError:
-        raise RuntimeError(f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
-                           f"{list(shape)}") from None
+        raise refuse(RuntimeError, f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
+                     f"{list(shape)}") from None
 
 
 def setitem(self, key, value):
@@ -210,8 +210,8 @@ def setitem(self, key, value):
         d = tensors[0][0]
         for j, n in enumerate(mask.shape):
             if t.shape[d + j] != n:
-                raise IndexError(f"The shape of the mask {list(mask.shape)} at index {j} does not match the shape of the indexed tensor "
-                                 f"{list(t.shape)} at index {d + j}")
+                raise refuse(IndexError, f"The shape of the mask {list(mask.shape)} at index {j} does not match the shape of the indexed tensor "
+                             f"{list(t.shape)} at index {d + j}")
         rest = t.dim() - d - mask.dim()
         if rest:
             mask = apply(f, "view", (mask.contiguous(),), resolve_shape((*mask.shape, *[1] * rest), mask))
@@ -246,7 +246,7 @@ def index_put(input, indices, values, accumulate=False):
 
 def _ix(f, index, name):
     if index.dtype.code not in (2, 3) and index.numel():
-        raise RuntimeError(f"{name}(): Expected dtype int64 for index")
+        raise refuse(RuntimeError, f"{name}(): Expected dtype int64 for index")
     return cast_at(f, index, int64)
 
 
@@ -274,7 +274,7 @@ def index_select(input, dim, index):
     """The slices of input along dim at the positions of a vector."""
     f = _getframe(1)
     if index.dim() > 1:
-        raise IndexError("index_select(): Index is supposed to be a vector")
+        raise refuse(IndexError, "index_select(): Index is supposed to be a vector")
     if not input.dim():
         return apply(f, "clone", (input,))
     index = _ix(f, index, "index_select")
@@ -322,13 +322,13 @@ def _scatter(f, call, t, dim, index, src, accumulate):
 def scatter(input, dim, index, src=None, *, value=None, reduce=None):
     """input with src[i, j] (or a number) written at [index[i, j], j] for dim 0, and so on; reduce "add" adds."""
     if reduce not in (None, "add"):
-        raise NotImplementedError(f"scatter with reduce='{reduce}'")
+        raise refuse(NotImplementedError, f"scatter with reduce='{reduce}'")
     return _scatter(_getframe(1), apply, input, dim, index, src if value is None else value, reduce == "add")
 
 
 def scatter_(self, dim, index, src=None, *, value=None, reduce=None):
     if reduce not in (None, "add"):
-        raise NotImplementedError(f"scatter with reduce='{reduce}'")
+        raise refuse(NotImplementedError, f"scatter with reduce='{reduce}'")
     return _scatter(_getframe(1), apply_inplace, self, dim, index, src if value is None else value, reduce == "add")
 
 

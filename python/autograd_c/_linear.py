@@ -4,7 +4,7 @@ from sys import _getframe
 
 from ._call import apply, call2, learn, not_a_tensor, wrap
 from . import _ffi
-from ._ffi import OPS, fail, lib, push_site
+from ._ffi import OPS, fail, lib, push_site, refuse
 from ._shape import broadcast_shapes, expand_at, reshape_at, unsqueeze
 from ._tensor import Tensor, wrap_dim
 
@@ -30,7 +30,7 @@ def matmul_at(f, a, b):
                 fail()
         return wrap(h)
     if not m or not n:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {m}D and {n}D")
+        raise refuse(RuntimeError, f"both arguments to matmul need to be at least 1D, but they are {m}D and {n}D")
     if m == 1 and n == 2:
         return apply(f, "squeeze", (apply(f, "mm", (apply(f, "unsqueeze", (a,), (0,)), b)),), (0,))
     if n <= 2:  # the batch dims of a fold into its rows
@@ -43,16 +43,16 @@ def matmul_at(f, a, b):
     y = apply(f, "unsqueeze", (b,), (n,)) if n == 1 else b
     xs, ys = tuple(x.shape), tuple(y.shape)
     if xs[-1] != ys[-2]:
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{_math.prod(xs[:-2])}, {xs[-1]}] but got: "
-                           f"[{_math.prod(ys[:-2])}, {ys[-2]}]." if m > 2 else
-                           f"mat1 and mat2 shapes cannot be multiplied ({xs[-2]}x{xs[-1]} and {ys[-2]}x{ys[-1]})")
+        raise refuse(RuntimeError, f"Expected size for first two dimensions of batch2 tensor to be: [{_math.prod(xs[:-2])}, {xs[-1]}] but got: "
+                     f"[{_math.prod(ys[:-2])}, {ys[-2]}]." if m > 2 else
+                     f"mat1 and mat2 shapes cannot be multiplied ({xs[-2]}x{xs[-1]} and {ys[-2]}x{ys[-1]})")
     try:
         batch = broadcast_shapes(xs[:-2], ys[:-2])
     except RuntimeError:
         lead = max(len(xs), len(ys)) - 2
         p, q = [(1,) * (lead - len(s) + 2) + s[:-2] for s in (xs, ys)]
         k = next(k for k in range(lead - 1, -1, -1) if p[k] != q[k] and 1 not in (p[k], q[k]))
-        raise RuntimeError(f"The size of tensor a ({p[k]}) must match the size of tensor b ({q[k]}) at non-singleton dimension {k}") from None
+        raise refuse(RuntimeError, f"The size of tensor a ({p[k]}) must match the size of tensor b ({q[k]}) at non-singleton dimension {k}") from None
     count = _math.prod(batch)
     if xs[:-2] != batch:
         x = expand_at(f, x, (*batch, *xs[-2:]))
@@ -101,21 +101,21 @@ def mm(input, mat2):
     """(n, m) times (m, p)."""
     for name, x in (("self", input), ("mat2", mat2)):
         if x.dim() != 2:
-            raise RuntimeError(f"{name} must be a matrix")
+            raise refuse(RuntimeError, f"{name} must be a matrix")
     return matmul_at(_getframe(1), input, mat2)
 
 
 def mv(input, vec):
     """(n, m) times (m,)."""
     if input.dim() != 2 or vec.dim() != 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got {input.dim()}, {vec.dim()}")
+        raise refuse(RuntimeError, f"vector + matrix @ vector expected, got {input.dim()}, {vec.dim()}")
     return matmul_at(_getframe(1), input, vec)
 
 
 def dot(input, tensor):
     """Inner product of two vectors of the same length."""
     if input.dim() != 1 or tensor.dim() != 1:
-        raise RuntimeError(f"1D tensors expected, but got {input.dim()}D and {tensor.dim()}D tensors")
+        raise refuse(RuntimeError, f"1D tensors expected, but got {input.dim()}D and {tensor.dim()}D tensors")
     return matmul_at(_getframe(1), input, tensor)
 
 
@@ -126,7 +126,7 @@ def bmm(input, mat2):
     """(b, n, m) times (b, m, p)."""
     for name, x in (("batch1", input), ("batch2", mat2)):
         if x.dim() != 3:
-            raise RuntimeError(f"{name} must be a 3D tensor")
+            raise refuse(RuntimeError, f"{name} must be a 3D tensor")
     return apply(_getframe(1), "bmm", (input, mat2))
 
 
@@ -165,8 +165,8 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1):
 def outer(input, vec2):
     """input[:, None] * vec2."""
     if input.dim() != 1 or vec2.dim() != 1:
-        raise RuntimeError(f"outer: Expected 1-D argument {'self' if input.dim() != 1 else 'vec2'}, but got "
-                           f"{input.dim() if input.dim() != 1 else vec2.dim()}-D")
+        raise refuse(RuntimeError, f"outer: Expected 1-D argument {'self' if input.dim() != 1 else 'vec2'}, but got "
+                     f"{input.dim() if input.dim() != 1 else vec2.dim()}-D")
     f = _getframe(1)
     return apply(f, "mul", (apply(f, "unsqueeze", (input,), (1,)), vec2))
 
@@ -195,8 +195,8 @@ def tensordot(a, b, dims=2):
         elif b.shape[y] == 1:
             a = a.sum(x, True)
         if a.shape[x] != b.shape[y]:
-            raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[x]} in dim {x} and second has size "
-                               f"{b.shape[y]} in dim {y}")
+            raise refuse(RuntimeError, f"contracted dimensions need to match, but first has size {a.shape[x]} in dim {x} and second has size "
+                         f"{b.shape[y]} in dim {y}")
     fa, fb = [d for d in range(a.dim()) if d not in da], [d for d in range(b.dim()) if d not in db]
     n = _math.prod([a.shape[d] for d in da])
     sa, sb = [a.shape[d] for d in fa], [b.shape[d] for d in fb]
@@ -221,8 +221,8 @@ def _einsum_terms(equation, operands):
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
-        raise RuntimeError("einsum(): more operands were provided than specified in the equation" if len(terms) < len(operands) else
-                           "einsum(): fewer operands were provided than specified in the equation")
+        raise refuse(RuntimeError, "einsum(): more operands were provided than specified in the equation" if len(terms) < len(operands) else
+                     "einsum(): fewer operands were provided than specified in the equation")
     spare = [chr(c) for c in range(ord("\u0391"), ord("\u0391") + 24)]
     widest = 0
     for k, (term, x) in enumerate(zip(terms, operands)):
@@ -231,8 +231,8 @@ def _einsum_terms(equation, operands):
             widest = max(widest, n)
             terms[k] = term.replace("...", "".join(spare[24 - n:]) if n else "")
         elif len(term) != x.dim():
-            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(term)}) does not match the number of dimensions "
-                               f"({x.dim()}) for operand {k} and no ellipsis was given")
+            raise refuse(RuntimeError, f"einsum(): the number of subscripts in the equation ({len(term)}) does not match the number of dimensions "
+                         f"({x.dim()}) for operand {k} and no ellipsis was given")
     dots = "".join(spare[24 - widest:]) if widest else ""
     if not arrow:
         letters = [c for c in "".join(terms) if c not in dots]
@@ -264,8 +264,8 @@ def einsum(equation, *operands):
     for term, x in ops:
         for c, n in zip(term, x.shape):
             if sizes.get(c, 1) not in (1, n) and n != 1:
-                raise RuntimeError(f"einsum(): subscript {c} has size {n} for operand which does not broadcast with previously seen "
-                                   f"size {sizes[c]}")
+                raise refuse(RuntimeError, f"einsum(): subscript {c} has size {n} for operand which does not broadcast with previously seen "
+                             f"size {sizes[c]}")
             sizes[c] = max(n, sizes.get(c, 1)) if n else 0
     ta, a = ops[0]
     for k, (tb, b) in enumerate(ops[1:], 1):
@@ -277,7 +277,7 @@ def einsum(equation, *operands):
         ta = "".join(c for c in ta if c in out)
     for c in out:
         if c not in ta:
-            raise RuntimeError(f"einsum(): output subscript {c} does not appear in the equation for any input operand")
+            raise refuse(RuntimeError, f"einsum(): output subscript {c} does not appear in the equation for any input operand")
     return a.permute([ta.index(c) for c in out]) if ta != out else a
 
 

@@ -1,7 +1,7 @@
 """Linear algebra under its names outside of linalg, among them older spellings of what is there."""
 from . import _create, _linear, linalg
 from ._elementwise import where
-from ._ffi import push_site
+from ._ffi import push_site, refuse
 from .linalg import _batched, _made, _permutation, _reflectors, _row, _rows, _same_dtype, _square, _start, _unpacked
 
 
@@ -15,15 +15,15 @@ def cholesky_solve(input, L, upper=False):
     """X of A X = input from the Cholesky factor L of A."""
     name = "cholesky_solve"
     if input.dim() < 2:
-        raise RuntimeError(f"b should have at least 2 dimensions, but has {input.dim()} dimensions instead")
+        raise refuse(RuntimeError, f"b should have at least 2 dimensions, but has {input.dim()} dimensions instead")
     if L.dim() < 2:
-        raise RuntimeError(f"u should have at least 2 dimensions, but has {L.dim()} dimensions instead")
+        raise refuse(RuntimeError, f"u should have at least 2 dimensions, but has {L.dim()} dimensions instead")
     _start(name, L, input)
     _square(name, L)
     _same_dtype(name, L, input)
     if L.shape[-1] != input.shape[-2]:
-        raise RuntimeError(f"Incompatible matrix sizes for {name}: each A matrix is {L.shape[-1]} by {L.shape[-1]} but each b matrix is "
-                           f"{input.shape[-2]} by {input.shape[-1]}")
+        raise refuse(RuntimeError, f"Incompatible matrix sizes for {name}: each A matrix is {L.shape[-1]} by {L.shape[-1]} but each b matrix is "
+                     f"{input.shape[-2]} by {input.shape[-1]}")
     return _row("cholesky_solve", *_batched(input, L), ints=(bool(upper),))
 
 
@@ -93,8 +93,8 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     """(P, L, U) from the factors in one matrix; what is not asked for is empty."""
     _start("lu_unpack", LU_data)
     if unpack_pivots and LU_pivots.dtype.name != "int32":
-        raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function is "
-                           "intended to be used with the output produced by torch.linalg.lu_factor")
+        raise refuse(RuntimeError, "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function is "
+                     "intended to be used with the output produced by torch.linalg.lu_factor")
     empty = LU_data.new_zeros(0)
     P = _permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else empty
     L, U = _unpacked(LU_data) if unpack_data else (empty, empty)
@@ -130,14 +130,14 @@ def ormqr(input, tau, other, left=True, transpose=False):
     _start(name, input, other)
     m = input.shape[-2]
     if tau.shape[-1] > input.shape[-1]:
-        raise RuntimeError(f"torch.{name}: tau.shape[-1] must be less than or equal to input.shape[-1]")
+        raise refuse(RuntimeError, f"torch.{name}: tau.shape[-1] must be less than or equal to input.shape[-1]")
     if other.shape[-2 if left else -1] != m:
-        raise RuntimeError(f"torch.{name}: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
+        raise refuse(RuntimeError, f"torch.{name}: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
     if tuple(input.shape[:-2]) != tuple(tau.shape[:-1]):
-        raise RuntimeError(f"torch.{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {tuple(tau.shape[:-1])}")
+        raise refuse(RuntimeError, f"torch.{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {tuple(tau.shape[:-1])}")
     if tuple(input.shape[:-2]) != tuple(other.shape[:-2]):
-        raise RuntimeError(f"torch.{name}: Expected batch dimensions of other to be equal to input.shape[:-2], but got "
-                           f"{tuple(other.shape[:-2])}")
+        raise refuse(RuntimeError, f"torch.{name}: Expected batch dimensions of other to be equal to input.shape[:-2], but got "
+                     f"{tuple(other.shape[:-2])}")
     V, T = _reflectors(input, tau)
     if transpose:
         T = T.mT
@@ -150,9 +150,9 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False)
     """(X of A X = input, a copy of A) for triangular A; transpose: with A^T."""
     name = "triangular_solve"
     if input.dim() < 2:
-        raise RuntimeError(f"torch.{name}: Expected b to have at least 2 dimensions, but it has {input.dim()} dimensions instead")
+        raise refuse(RuntimeError, f"torch.{name}: Expected b to have at least 2 dimensions, but it has {input.dim()} dimensions instead")
     if A.dim() < 2:
-        raise RuntimeError(f"torch.{name}: Expected A to have at least 2 dimensions, but it has {A.dim()} dimensions instead")
+        raise refuse(RuntimeError, f"torch.{name}: Expected A to have at least 2 dimensions, but it has {A.dim()} dimensions instead")
     _start(name, A, input)
     _square(name, A)
     _same_dtype(name, A, input)
@@ -173,5 +173,5 @@ def cross(input, other, dim=None):
     if dim is None:
         dim = next((k for k, n in enumerate(input.shape) if n == 3), None)
         if dim is None:
-            raise RuntimeError("no dimension of size 3 in input")
+            raise refuse(RuntimeError, "no dimension of size 3 in input")
     return linalg.cross(input, other, dim=dim)

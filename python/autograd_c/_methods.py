@@ -7,7 +7,7 @@ from ._dtypes import BY_NAME, as_dtype, as_size, bool_, check_device, float32, f
 from ._dtypes import device as _device
 from ._dtypes import dtype as _dtype
 from ._elementwise import cast_at, copy_at, overwrite_at, where_at
-from ._ffi import check, lib, push_site
+from ._ffi import check, lib, push_site, refuse
 from ._tensor import Tensor
 
 # Functions that take no tensor first, or whose method differs.
@@ -73,7 +73,7 @@ class _Methods:
 
     def cuda(self, device=None, non_blocking=False, memory_format=None):
         """Raises: there is only the CPU."""
-        raise RuntimeError("autograd_c computes on the CPU only; there is no CUDA device")
+        raise refuse(RuntimeError, "autograd_c computes on the CPU only; there is no CUDA device")
 
     def pin_memory(self, device=None):
         return self
@@ -93,7 +93,7 @@ class _Methods:
     def copy_(self, src, non_blocking=False):
         """Takes the values of src (broadcast, converted); gradients flow to src."""
         if not isinstance(src, Tensor):
-            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}")
+            raise refuse(TypeError, f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}")
         return copy_at(_getframe(1), self, src)
 
     def fill_(self, value):
@@ -101,11 +101,11 @@ class _Methods:
         f = _getframe(1)
         if isinstance(value, Tensor):
             if value.dim():
-                raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.dim()} dimensions.")
+                raise refuse(RuntimeError, f"fill_ only supports 0-dimension value tensor but got tensor with {value.dim()} dimensions.")
             return copy_at(f, self, value)
         number = as_number(value)
         if number is None:
-            raise TypeError(f"fill_(): argument 'value' must be Number or Tensor, not {value.__class__.__name__}")
+            raise refuse(TypeError, f"fill_(): argument 'value' must be Number or Tensor, not {value.__class__.__name__}")
         return apply_inplace(f, "fill", (self,), (), (float(number),))
 
     def zero_(self):
@@ -141,7 +141,7 @@ class _Methods:
         """Writes source at positions of the flattened tensor."""
         push_site()
         if not self.is_contiguous():
-            raise NotImplementedError("put_ on a tensor that is not contiguous")
+            raise refuse(NotImplementedError, "put_ on a tensor that is not contiguous")
         self.view(-1).index_put_((index.reshape(-1),), source.reshape(-1), accumulate)
         return self
 
@@ -183,8 +183,8 @@ class _Methods:
 
 def _take_view(t, view):
     if t.requires_grad:
-        raise RuntimeError("in-place changes of shape are supported for tensors without gradient only; use the function of the same "
-                           "name without the underscore")
+        raise refuse(RuntimeError, "in-place changes of shape are supported for tensors without gradient only; use the function of the same "
+                     "name without the underscore")
     check(lib.ag_tensor_set_data(t._h, view._h))
     return t
 

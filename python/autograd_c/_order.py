@@ -3,7 +3,7 @@ from sys import _getframe
 
 from ._call import apply
 from ._dtypes import int64
-from ._ffi import push_site
+from ._ffi import push_site, refuse
 from ._index import gather
 from ._reduce import pair_at
 from ._tensor import Tensor, wrap_dim
@@ -64,7 +64,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
         return pair_at("topk", (input.clone(), input.new_zeros((), dtype=int64)))
     d = wrap_dim(dim, input.dim())
     if not 0 <= k <= input.shape[d]:
-        raise RuntimeError("selected index k out of range")
+        raise refuse(RuntimeError, "selected index k out of range")
     i = _tensor(_order(input, d, largest).take(range(k), axis=d))
     return pair_at("topk", (gather(input, d, i), i))
 
@@ -74,7 +74,7 @@ def kthvalue(input, k, dim=-1, keepdim=False):
     push_site()
     d = wrap_dim(dim, input.dim())
     if not 1 <= k <= (input.shape[d] if input.dim() else 1):
-        raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(dim))
+        raise refuse(RuntimeError, "kthvalue(): selected number k out of range for dimension " + str(dim))
     if not input.dim():
         return pair_at("kthvalue", (input.clone(), input.new_zeros((), dtype=int64)))
     i = _tensor(_order(input, d, False).take([k - 1], axis=d))
@@ -147,7 +147,7 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     many = isinstance(q, Tensor) and q.dim() == 1
     qs = q.tolist() if many else [float(q)]
     if any(not 0 <= x <= 1 for x in qs):
-        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+        raise refuse(RuntimeError, "quantile() q values must be in the range [0, 1]")
     flat = dim is None
     x = input.reshape(-1) if flat else input
     d = 0 if flat else wrap_dim(dim, x.dim())

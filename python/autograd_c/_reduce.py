@@ -7,7 +7,7 @@ from ._call import apply, apply1, apply_multi, as_number, binary_at, not_a_tenso
 from ._dtypes import as_dtype, get_default_dtype
 from ._elementwise import abs as _abs
 from ._elementwise import cast_at, exp, isfinite, log, sign, sqrt, square, where
-from ._ffi import OPS, lib, push_site
+from ._ffi import OPS, lib, push_site, refuse
 from ._tensor import Tensor, wrap_dim
 
 
@@ -50,7 +50,7 @@ def _dims(t, dim, axis):
         return (wrap_dim(dim, n),) if n else _check0(dim)
     dims = tuple([wrap_dim(d, n) for d in dim])
     if len(set(dims)) != len(dims):
-        raise RuntimeError(f"dim {next(d for d in dims if dims.count(d) > 1)} appears multiple times in the list of dims")
+        raise refuse(RuntimeError, f"dim {next(d for d in dims if dims.count(d) > 1)} appears multiple times in the list of dims")
     return dims if n else ()
 
 
@@ -89,8 +89,8 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None
         input = _typed(f, input, dtype)
     if lib.ag_tensor_dtype(input._h) < lib.AG_FLOAT32:
         kind = {"int64": "Long", "int32": "Int", "uint8": "Byte", "bool": "Bool"}[input.dtype.name]
-        raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-                           f"Got: {kind}")
+        raise refuse(RuntimeError, "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+                     f"Got: {kind}")
     if axis is None and keepdims is None:
         if dim is None:
             return apply1(f, _MEAN, input, 1 if keepdim else 0, 1)
@@ -121,9 +121,9 @@ def _nonempty(name, t, dims):
         s = t.shape
         if not dims or 0 in [s[d] for d in dims]:
             if not dims:
-                raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-                                   "Specify the reduction dim with the 'dim' argument.")
-            raise IndexError(f"{name}(): Expected reduction dim {dims[0]} to have non-zero size.")
+                raise refuse(RuntimeError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                             "Specify the reduction dim with the 'dim' argument.")
+            raise refuse(IndexError, f"{name}(): Expected reduction dim {dims[0]} to have non-zero size.")
 
 
 def _extreme(f, name, t, dim, keepdim, axis, keepdims):
@@ -200,7 +200,7 @@ def count_nonzero(input, dim=None):
 def _moments(t, dim, keepdim, correction):
     """(variance, mean) over dims."""
     if lib.ag_tensor_dtype(t._h) < lib.AG_FLOAT32:
-        raise RuntimeError("std and var only support floating point and complex dtypes")
+        raise refuse(RuntimeError, "std and var only support floating point and complex dtypes")
     dims = _dims(t, dim, None)
     s = t.shape
     n = _math.prod([s[d] for d in dims]) if dims else t.numel()
@@ -264,7 +264,7 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     if dtype is not None:
         input = input.to(dtype)
     if not input.is_floating_point():
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.name}")
+        raise refuse(RuntimeError, f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.name}")
     if p is None or p == "fro" or p == 2:
         return root(sum(input * input, dim, keepdim))
     if p == "nuc":
@@ -376,7 +376,7 @@ def trace(input):
     """Sum of a matrix's diagonal."""
     push_site()
     if input.dim() != 2:
-        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
+        raise refuse(RuntimeError, f"trace: expected a matrix, but got tensor with dim {input.dim()}")
     return sum(input.diagonal())
 
 

@@ -5,7 +5,7 @@ from sys import _getframe
 
 from ._call import apply, apply1, calln, learn, not_a_tensor, wrap
 from ._dtypes import as_size, dtype
-from ._ffi import NULL, OPS, fail, last_error, lib, push_site
+from ._ffi import NULL, OPS, fail, last_error, lib, push_site, refuse
 from . import _ffi
 from ._tensor import Tensor, wrap_dim
 
@@ -14,7 +14,7 @@ _SELECT, _SLICE = OPS["select"], OPS["slice"]
 
 
 def _shape_error(shape, t):
-    return RuntimeError(f"shape '{list(shape)}' is invalid for input of size {t.numel()}")
+    return refuse(RuntimeError, f"shape '{list(shape)}' is invalid for input of size {t.numel()}")
 
 
 def resolve_shape(shape, t):
@@ -22,20 +22,20 @@ def resolve_shape(shape, t):
     n = lib.ag_tensor_numel(t._h)
     if -1 in shape:
         if shape.count(-1) > 1:
-            raise RuntimeError("only one dimension can be inferred")
+            raise refuse(RuntimeError, "only one dimension can be inferred")
         k = shape.index(-1)
         rest = _math.prod(shape[:k]) * _math.prod(shape[k + 1:])
         if rest == 0:
-            raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size "
-                               "-1 can be any value and is ambiguous" if n == 0 else
-                               f"shape '{list(shape)}' is invalid for input of size {n}")
+            raise refuse(RuntimeError, f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size "
+                         "-1 can be any value and is ambiguous" if n == 0 else
+                         f"shape '{list(shape)}' is invalid for input of size {n}")
         if rest < 0 or n % rest:
             raise _shape_error(shape, t)
         return (*shape[:k], n // rest, *shape[k + 1:])
     if _math.prod(shape) != n or any(s < 0 for s in shape):
         bad = [s for s in shape if s < -1]
         if bad:
-            raise RuntimeError(f"invalid shape dimension {bad[0]} at index {shape.index(bad[0])} of shape {list(shape)}")
+            raise refuse(RuntimeError, f"invalid shape dimension {bad[0]} at index {shape.index(bad[0])} of shape {list(shape)}")
         raise _shape_error(shape, t)
     return shape
 
@@ -57,7 +57,7 @@ def view(self, *shape):
 def _view_dtype(f, self, d):
     if d is self.dtype:
         return apply(f, "alias", (self,))
-    raise NotImplementedError("view(dtype) to another dtype would reinterpret bytes; use to(dtype) to convert values")
+    raise refuse(NotImplementedError, "view(dtype) to another dtype would reinterpret bytes; use to(dtype) to convert values")
 
 
 def _try_view(f, t, shape):
@@ -116,7 +116,7 @@ def flatten(input, start_dim=0, end_dim=-1):
         return reshape_at(_getframe(1), input, (1,))
     a, b = wrap_dim(start_dim, len(s)), wrap_dim(end_dim, len(s))
     if a > b:
-        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+        raise refuse(RuntimeError, "flatten() has invalid args: start_dim cannot come after end_dim")
     if a == b:
         return input
     return reshape_at(_getframe(1), input, (*s[:a], _math.prod(s[a:b + 1]), *s[b + 1:]))
@@ -135,7 +135,7 @@ def unflatten(input, dim, sizes):
         k = sizes.index(-1)
         sizes = (*sizes[:k], s[d] // max(-_math.prod(sizes), 1), *sizes[k + 1:])
     if _math.prod(sizes) != s[d]:
-        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({s[d]}) in the input tensor")
+        raise refuse(RuntimeError, f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({s[d]}) in the input tensor")
     return reshape_at(_getframe(1), input, (*s[:d], *sizes, *s[d + 1:]))
 
 
@@ -169,7 +169,7 @@ def t(input):
     """Transpose of a matrix; vectors and numbers stay."""
     n = input.dim()
     if n > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {n}D")
+        raise refuse(RuntimeError, f"t() expects a tensor with <= 2 dimensions, but self is {n}D")
     return apply1(_getframe(1), _T if n == 2 else _ALIAS, input, 0)
 
 
@@ -185,7 +185,7 @@ def mT_of(self):
     """The last two dims exchanged."""
     n = self.dim()
     if n < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {n}-D tensor.")
+        raise refuse(RuntimeError, f"tensor.mT is only supported on matrices or batches of matrices. Got {n}-D tensor.")
     return apply(_getframe(1), "transpose", (self,), (n - 2, n - 1))
 
 
@@ -199,11 +199,11 @@ def permute(input, *args, dims=None):
     dims = as_size(args) if dims is None else tuple(dims)
     n = input.dim()
     if len(dims) != n:
-        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-                           f"ordering of dimensions i.e. input.dim() = {n} is not equal to len(dims) = {len(dims)}")
+        raise refuse(RuntimeError, f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+                     f"ordering of dimensions i.e. input.dim() = {n} is not equal to len(dims) = {len(dims)}")
     dims = tuple([wrap_dim(d, n) for d in dims])
     if len(set(dims)) != n:
-        raise RuntimeError("permute(): duplicate dims are not allowed.")
+        raise refuse(RuntimeError, "permute(): duplicate dims are not allowed.")
     return apply(_getframe(1), "permute", (input,), dims)
 
 
@@ -213,10 +213,10 @@ def movedim(input, source, destination):
     src = [wrap_dim(d, n) for d in (source if isinstance(source, (tuple, list)) else (source,))]
     dst = [wrap_dim(d, n) for d in (destination if isinstance(destination, (tuple, list)) else (destination,))]
     if len(src) != len(dst):
-        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({src} dims) should contain the same number of dims "
-                           f"as destination ({dst} dims)")
+        raise refuse(RuntimeError, f"movedim: Invalid source or destination dims: source ({src} dims) should contain the same number of dims "
+                     f"as destination ({dst} dims)")
     if len(set(src)) != len(src) or len(set(dst)) != len(dst):
-        raise RuntimeError("movedim: repeated dim in `source` or `destination`")
+        raise refuse(RuntimeError, "movedim: repeated dim in `source` or `destination`")
     order = [None] * n
     for a, b in zip(src, dst):
         order[b] = a
@@ -231,19 +231,19 @@ def expand_at(f, t, shape):
     s = tuple(t.shape)
     lead = len(shape) - len(s)
     if lead < 0:
-        raise RuntimeError(f"expand({t.dtype.tensor_name}{{{list(s)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) "
-                           f"must be greater or equal to the number of dimensions in the tensor ({len(s)})")
+        raise refuse(RuntimeError, f"expand({t.dtype.tensor_name}{{{list(s)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) "
+                     f"must be greater or equal to the number of dimensions in the tensor ({len(s)})")
     full = []
     for k, n in enumerate(shape):
         own = s[k - lead] if k >= lead else None
         if n == -1:
             if own is None:
-                raise RuntimeError(f"expand({t.dtype.tensor_name}{{{list(s)}}}, size={list(shape)}): the expanded size of the tensor "
-                                   f"(-1) isn't allowed in a leading, non-existing dimension {k}")
+                raise refuse(RuntimeError, f"expand({t.dtype.tensor_name}{{{list(s)}}}, size={list(shape)}): the expanded size of the tensor "
+                             f"(-1) isn't allowed in a leading, non-existing dimension {k}")
             n = own
         elif own is not None and own != n and own != 1:
-            raise RuntimeError(f"The expanded size of the tensor ({n}) must match the existing size ({own}) at non-singleton dimension "
-                               f"{k}.  Target sizes: {list(shape)}.  Tensor sizes: {list(s)}")
+            raise refuse(RuntimeError, f"The expanded size of the tensor ({n}) must match the existing size ({own}) at non-singleton dimension "
+                         f"{k}.  Target sizes: {list(shape)}.  Tensor sizes: {list(s)}")
         full.append(n)
     return apply(f, "expand", (t,), full)
 
@@ -271,7 +271,7 @@ def broadcast_shapes(*shapes):
         for k, m in enumerate(s, n - len(s)):
             if m != 1 and out[k] != m:
                 if out[k] != 1:
-                    raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape")
+                    raise refuse(RuntimeError, "Shape mismatch: objects cannot be broadcast to a single shape")
                 out[k] = m
     return Size(out)
 
@@ -289,7 +289,7 @@ def repeat(self, *args, repeats=None):
     reps = as_size(args) if repeats is None else as_size((repeats,))
     s = tuple(self.shape)
     if len(reps) < len(s):
-        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+        raise refuse(RuntimeError, "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     f = _getframe(1)
     s = (1,) * (len(reps) - len(s)) + s
     # A dim of size n repeated r times is (r, n) with stride 0 in front, folded together by one copy.
@@ -331,7 +331,7 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
 
     counts = repeats.tolist() if isinstance(repeats, Tensor) else list(repeats)
     if len(counts) != s[d]:
-        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and input.size({dim}) = {s[d]}")
+        raise refuse(RuntimeError, f"repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and input.size({dim}) = {s[d]}")
     return index_select(input, d, tensor([k for k, n in enumerate(counts) for _ in range(n)]).long())
 
 
@@ -349,12 +349,12 @@ def narrow(input, dim, start, length):
     n = input.shape[d]
     start = int(start)
     if not -n <= start <= n:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n}], but got {start})")
+        raise refuse(IndexError, f"Dimension out of range (expected to be in range of [{-n}, {n}], but got {start})")
     start += n if start < 0 else 0
     if length < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
+        raise refuse(RuntimeError, "narrow(): length must be non-negative.")
     if start + length > n:
-        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+        raise refuse(RuntimeError, f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
     return apply(_getframe(1), "slice", (input,), (d, start, start + length, 1))
 
 
@@ -363,14 +363,14 @@ def split_at(f, t, size, dim):
     n = t.shape[d]
     if isinstance(size, int):
         if size < 0 or size == 0 and n:
-            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}" if size < 0 else
-                               f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+            raise refuse(RuntimeError, f"split expects split_size be non-negative, but got split_size={size}" if size < 0 else
+                         f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
         sizes = [min(size, n - k) for k in range(0, n, size)] if n else [0]
     else:
         sizes = list(size)
         if sum(sizes) != n:
-            raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}), "
-                               f"but got split_sizes={sizes}")
+            raise refuse(RuntimeError, f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}), "
+                         f"but got split_sizes={sizes}")
     parts, at = [], 0
     for s in sizes:
         parts.append(apply1(f, _SLICE, t, 4, d, at, at + s, 1))
@@ -389,7 +389,7 @@ split_with_sizes = split
 def chunk(input, chunks, dim=0):
     """Tuple of at most `chunks` parts of equal size along dim."""
     if chunks < 1:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+        raise refuse(RuntimeError, f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = input.shape[wrap_dim(dim, input.dim())]
     size = -(-n // chunks)
     return split_at(_getframe(1), input, size, dim) if n else split_at(_getframe(1), input, [0] * chunks, dim)
@@ -469,7 +469,7 @@ def cat(tensors, dim=0, *, axis=None):
     """Tensors put one after the other along dim; other sizes must agree."""
     tensors = list(tensors)
     if not tensors:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise refuse(RuntimeError, "torch.cat(): expected a non-empty list of Tensors")
     f = _getframe(1)
     if axis is not None:
         dim = axis
@@ -479,7 +479,7 @@ def cat(tensors, dim=0, *, axis=None):
         tensors = [x for x in tensors if ndim(x._h) != 1 or x.numel()]
     n = ndim(tensors[0]._h)
     if not n:
-        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+        raise refuse(RuntimeError, "zero-dimensional tensor (at position 0) cannot be concatenated")
     return apply(f, "cat", _common(f, tensors), (wrap_dim(dim, n),))
 
 
@@ -490,7 +490,7 @@ def stack(tensors, dim=0):
     """Tensors of one shape along a new dim."""
     tensors = list(tensors)
     if not tensors:
-        raise RuntimeError("stack expects a non-empty TensorList")
+        raise refuse(RuntimeError, "stack expects a non-empty TensorList")
     f = _getframe(1)
     d = wrap_dim(dim, lib.ag_tensor_ndim(tensors[0]._h) + 1)
     try:
@@ -499,8 +499,8 @@ def stack(tensors, dim=0):
         s = tensors[0].shape
         for k, x in enumerate(tensors):
             if x.shape != s:
-                raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(s)} at entry 0 and {list(x.shape)} at "
-                                   f"entry {k}") from None
+                raise refuse(RuntimeError, f"stack expects each tensor to be equal size, but got {list(s)} at entry 0 and {list(x.shape)} at "
+                             f"entry {k}") from None
         raise
 
 
@@ -552,7 +552,7 @@ def meshgrid(*tensors, indexing="ij"):
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tensors[0]
     if indexing not in ("ij", "xy"):
-        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+        raise refuse(RuntimeError, f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     f = _getframe(1)
     swap = indexing == "xy" and len(tensors) > 1
     if swap:
@@ -580,7 +580,7 @@ def flip(input, *args, dims=None):
     n = input.dim()
     out = [wrap_dim(d, n) for d in (as_size(args) if dims is None else as_size((dims,)))]
     if len(set(out)) != len(out):
-        raise RuntimeError(f"dim {next(d for d in out if out.count(d) > 1)} appears multiple times in the list of dims")
+        raise refuse(RuntimeError, f"dim {next(d for d in out if out.count(d) > 1)} appears multiple times in the list of dims")
     return apply(_getframe(1), "flip", (input,), out if n else ())
 
 
@@ -612,7 +612,7 @@ def roll(input, shifts, dims=None):
     shifts = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
     dims = dims if isinstance(dims, (tuple, list)) else (dims,)
     if len(shifts) != len(dims):
-        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+        raise refuse(RuntimeError, f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     for s, d in zip(shifts, dims):
         d = wrap_dim(d, input.dim())
         n = input.shape[d]
@@ -637,7 +637,7 @@ def diag(input, diagonal=0):
     if input.dim() == 1:
         return diag_embed(input, diagonal)
     if input.dim() != 2:
-        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.dim()}D")
+        raise refuse(RuntimeError, f"diag(): Supports 1D or 2D tensors. Got {input.dim()}D")
     return apply(None, "diagonal", (input,), (diagonal, 0, 1)).clone()
 
 
@@ -669,11 +669,11 @@ def unfold(self, dimension, size, step):
     s, st = list(self.shape), list(self.stride())
     if not s:
         if size > 1:
-            raise RuntimeError(f"maximum size for tensor at dimension 0 is 1 but size is {size}")
+            raise refuse(RuntimeError, f"maximum size for tensor at dimension 0 is 1 but size is {size}")
         return apply(_getframe(1), "as_strided", (self,), (1, size, 1, 0))
     count = (s[d] - size) // step + 1 if s else 1
     if s and size > s[d]:
-        raise RuntimeError(f"maximum size for tensor at dimension {d} is {s[d]} but size is {size}")
+        raise refuse(RuntimeError, f"maximum size for tensor at dimension {d} is {s[d]} but size is {size}")
     shape = s[:d] + [count] + s[d + 1:] + [size]
     strides = st[:d] + [st[d] * step] + st[d + 1:] + [st[d]]
     return apply(_getframe(1), "as_strided", (self,), (len(shape), *shape, *strides, 0))

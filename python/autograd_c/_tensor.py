@@ -10,7 +10,7 @@ import weakref as _weakref
 
 from . import _ffi
 from ._dtypes import BY_CODE, CPU, Size, as_dtype, bool_
-from ._ffi import NULL, check, fail, ffi, lib, made, push_site
+from ._ffi import NULL, check, fail, ffi, lib, made, push_site, refuse
 
 _new = object.__new__
 _release = lib.ag_tensor_release
@@ -191,7 +191,7 @@ class Tensor:
             self._grad = None
             return
         if not isinstance(value, Tensor):
-            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+            raise refuse(TypeError, f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
         if lib.ag_tensor_set_grad(self._h, value._h) < 0:
             fail()
         self._grad = value
@@ -324,7 +324,7 @@ class Tensor:
         import numpy
 
         if not force and lib.ag_tensor_requires_grad(self._h):
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise refuse(RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         h = self._h
         made(lib.ag_tensor_data(h))
         d = self.dtype
@@ -336,7 +336,7 @@ class Tensor:
         a = self.numpy()
         if dtype is not None and a.dtype != dtype:
             if copy is False:
-                raise ValueError("Unable to avoid copy while creating an array as requested.")
+                raise refuse(ValueError, "Unable to avoid copy while creating an array as requested.")
             return a.astype(dtype)
         return a.copy() if copy else a
 
@@ -348,13 +348,13 @@ class Tensor:
     def __bool__(self):
         n = lib.ag_tensor_numel(self._h)
         if n != 1:
-            raise RuntimeError("Boolean value of Tensor with no values is ambiguous" if n == 0 else
-                               "Boolean value of Tensor with more than one value is ambiguous")
+            raise refuse(RuntimeError, "Boolean value of Tensor with no values is ambiguous" if n == 0 else
+                         "Boolean value of Tensor with more than one value is ambiguous")
         return self.item() != 0
 
     def _scalar(self):
         if lib.ag_tensor_numel(self._h) != 1:
-            raise ValueError("only one element tensors can be converted to Python scalars")
+            raise refuse(ValueError, "only one element tensors can be converted to Python scalars")
         return self.item()
 
     def __float__(self):
@@ -365,7 +365,7 @@ class Tensor:
 
     def __index__(self):
         if lib.ag_tensor_dtype(self._h) >= lib.AG_FLOAT32 or lib.ag_tensor_numel(self._h) != 1:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
+            raise refuse(TypeError, "only integer tensors of a single element can be converted to an index")
         return int(self.item())
 
     def __complex__(self):
@@ -373,12 +373,12 @@ class Tensor:
 
     def __len__(self):
         if not lib.ag_tensor_ndim(self._h):
-            raise TypeError("len() of a 0-d tensor")
+            raise refuse(TypeError, "len() of a 0-d tensor")
         return lib.ag_tensor_shape(self._h)[0]
 
     def __iter__(self):
         if not lib.ag_tensor_ndim(self._h):
-            raise TypeError("iteration over a 0-d tensor")
+            raise refuse(TypeError, "iteration over a 0-d tensor")
         from ._shape import unbind_at
 
         return iter(unbind_at(_getframe(1), self, 0))
@@ -389,7 +389,7 @@ class Tensor:
     def __contains__(self, x):
         if isinstance(x, Tensor) or _is_number(x):
             return bool((self == x).any())
-        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(x)}.")
+        raise refuse(RuntimeError, f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(x)}.")
 
     __hash__ = object.__hash__
 
@@ -418,9 +418,9 @@ class Tensor:
         if id(self) in memo:
             return memo[id(self)]
         if not lib.ag_tensor_is_leaf(self._h):
-            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
-                               "moment.  If you were attempting to deepcopy a module, this may be because of a torch.nn.utils."
-                               "weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001")
+            raise refuse(RuntimeError, "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                         "moment.  If you were attempting to deepcopy a module, this may be because of a torch.nn.utils."
+                         "weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001")
         import copy
 
         source = self.detach().clone()
@@ -460,7 +460,7 @@ def wrap_dim(dim, ndim):
     """dim counted from the front; IndexError outside of the range."""
     low = max(ndim, 1)
     if not -low <= dim < low:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-low}, {low - 1}], but got {dim})")
+        raise refuse(IndexError, f"Dimension out of range (expected to be in range of [{-low}, {low - 1}], but got {dim})")
     return dim + low if dim < 0 else dim
 
 

@@ -20,6 +20,7 @@ from ._ffi import LinAlgError, NotSupported as _NotSupported
 from ._ffi import ffi as _ffi
 from ._ffi import lib as _lib
 from ._ffi import push_site as _push_site
+from ._ffi import refuse as _refuse
 from ._modes import is_grad_enabled as _is_grad_enabled
 from ._shape import broadcast_shapes as _broadcast_shapes
 from ._shape import cat as _cat
@@ -78,21 +79,21 @@ def _start(name, *tensors, least=2):
         if not isinstance(t, _Tensor):
             raise _not_a_tensor(name, "AB"[k] if k < 2 else "input", k + 1, t)
         if not t.is_floating_point():
-            raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {_KINDS[t.dtype.name]}")
+            raise _refuse(RuntimeError, f"{name}: Expected a floating point or complex tensor as input. Got {_KINDS[t.dtype.name]}")
         if t.dim() < least:
-            raise RuntimeError(f"{name}: The input tensor {'AB'[k] if k < 2 else 'input'} must have at least {least} dimensions.")
+            raise _refuse(RuntimeError, f"{name}: The input tensor {'AB'[k] if k < 2 else 'input'} must have at least {least} dimensions.")
 
 
 def _square(name, A, letter="A"):
     shape = A.shape
     if shape[-1] != shape[-2]:
-        raise RuntimeError(f"{name}: {letter} must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
+        raise _refuse(RuntimeError, f"{name}: {letter} must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
 
 
 def _same_dtype(name, A, B):
     if A.dtype is not B.dtype:
-        raise RuntimeError(f"{name}: Expected A and B to have the same dtype, but found A of type {_KINDS[A.dtype.name]} and B of type "
-                           f"{_KINDS[B.dtype.name]} instead")
+        raise _refuse(RuntimeError, f"{name}: Expected A and B to have the same dtype, but found A of type {_KINDS[A.dtype.name]} and B of type "
+                     f"{_KINDS[B.dtype.name]} instead")
 
 
 def _row(name, *tensors, ints=(), floats=()):
@@ -124,8 +125,8 @@ def _factors(A, check=0):
 def _equation(name, A, B, left):
     """Refuses shapes for which AX = B (XA = B) makes no sense."""
     if A.shape[-1] != B.shape[-2 if left else -1]:
-        raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-                           f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
+        raise _refuse(RuntimeError, f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+                     f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
 
 
 def _eye(n, like):
@@ -164,7 +165,7 @@ def cholesky_ex(A, *, upper=False, check_errors=False):
 
 def _pivoted(name, pivot):
     if not pivot:
-        raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
+        raise _refuse(RuntimeError, f"{name}: LU without pivoting is not implemented on the CPU")
 
 
 def lu_factor(A, *, pivot=True):
@@ -209,9 +210,9 @@ def lu_solve(LU, pivots, B, *, left=True, adjoint=False):
     _same_dtype("linalg.lu_solve", LU, B)
     _equation("linalg.lu_solve", LU, B, left)
     if pivots.dtype.name != "int32":
-        raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32. Got " + str(pivots.dtype))
+        raise _refuse(RuntimeError, "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32. Got " + str(pivots.dtype))
     if tuple(pivots.shape) != tuple(LU.shape[:-1]):
-        raise RuntimeError("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
+        raise _refuse(RuntimeError, "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
     if not left:
         return _lu_solve(LU, pivots, B.mT, not adjoint).mT
     return _lu_solve(LU, pivots, B, adjoint)
@@ -236,8 +237,8 @@ def _solve(name, A, B, left, check):
     vector = B.dim() == 1 or (B.dim() == len(shape) - 1 and tuple(B.shape) == shape[:-1])
     if vector:
         if not left:
-            raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported for left=False. In this case "
-                               "linalg.solve is equivalent to B / A.squeeze(-1)")
+            raise _refuse(RuntimeError, f"{name}: Vector broadcasting of the left hand side is not supported for left=False. In this case "
+                         "linalg.solve is equivalent to B / A.squeeze(-1)")
         B = B.unsqueeze(-1)
     _equation(name, A, B, left)
     LU, pivots, info = _factors(A, 2 if check else 0)
@@ -307,11 +308,11 @@ def tensorinv(A, ind=2):
     """Inverse of A as a map from its last dims to its first `ind` ones, under tensordot."""
     _start("linalg.tensorinv", A, least=0)
     if ind <= 0:
-        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+        raise _refuse(RuntimeError, "Expected a strictly positive integer for 'ind'")
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     if _math.prod(first) != _math.prod(last):
-        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
-                           f"{_math.prod(last)} != {_math.prod(first)}")
+        raise _refuse(RuntimeError, f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+                     f"{_math.prod(last)} != {_math.prod(first)}")
     return inv(A.reshape(_math.prod(first), _math.prod(last))).reshape(*last, *first)
 
 
@@ -323,8 +324,8 @@ def tensorsolve(A, B, dims=None):
         A = A.permute(*[d for d in range(A.dim()) if d not in moved], *moved)
     shape = tuple(A.shape[B.dim():])
     if _math.prod(shape) != _math.prod(A.shape[:B.dim()]):
-        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but "
-                           f"got {_math.prod(shape)} != {_math.prod(A.shape[:B.dim()])}")
+        raise _refuse(RuntimeError, f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but "
+                     f"got {_math.prod(shape)} != {_math.prod(A.shape[:B.dim()])}")
     return solve(A.reshape(-1, _math.prod(shape)), B.reshape(-1)).reshape(*shape)
 
 
@@ -336,7 +337,7 @@ def qr(A, mode="reduced"):
     _start("linalg.qr", A)
     modes = ("reduced", "complete", "r")
     if mode not in modes:
-        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
+        raise _refuse(RuntimeError, f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
     return _made("linalg_qr", *_rows("qr", 2, A, ints=(modes.index(mode),)))
 
 
@@ -358,13 +359,13 @@ def householder_product(A, tau):
     name = "linalg.householder_product"
     _start(name, A)
     if A.shape[-2] < A.shape[-1]:
-        raise RuntimeError(f"torch.{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+        raise _refuse(RuntimeError, f"torch.{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if A.shape[-1] < tau.shape[-1]:
-        raise RuntimeError(f"torch.{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+        raise _refuse(RuntimeError, f"torch.{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if tuple(A.shape[:-2]) != tuple(tau.shape[:-1]):
-        raise RuntimeError(f"torch.{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {tuple(tau.shape[:-1])}")
+        raise _refuse(RuntimeError, f"torch.{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {tuple(tau.shape[:-1])}")
     if A.dtype is not tau.dtype:
-        raise RuntimeError(f"torch.{name}: tau dtype {_KINDS[tau.dtype.name]} does not match input dtype {_KINDS[A.dtype.name]}")
+        raise _refuse(RuntimeError, f"torch.{name}: tau dtype {_KINDS[tau.dtype.name]} does not match input dtype {_KINDS[A.dtype.name]}")
     m, n = A.shape[-2:]
     V, T = _reflectors(A, tau)
     return _create.eye(m, n, dtype=A.dtype) - V @ (T @ V.narrow(-2, 0, n).mT)
@@ -386,13 +387,13 @@ def eigvalsh(A, UPLO="L"):
 
 def _uplo(UPLO):
     if str(UPLO).upper() not in ("L", "U"):
-        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+        raise _refuse(RuntimeError, f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     return str(UPLO).upper() == "U"
 
 
 def _no_driver(name, driver):
     if driver is not None:
-        raise RuntimeError(f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+        raise _refuse(RuntimeError, f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
 
 
 def svd(A, full_matrices=True, *, driver=None):
@@ -424,7 +425,7 @@ def _tolerances(name, A, atol, rtol):
         try:
             tols.append(t.expand(*lead))
         except RuntimeError:
-            raise RuntimeError(f"{name}: tolerances of shape {tuple(t.shape)} do not fit batches of shape {lead}") from None
+            raise _refuse(RuntimeError, f"{name}: tolerances of shape {tuple(t.shape)} do not fit batches of shape {lead}") from None
     return tols
 
 
@@ -465,14 +466,14 @@ def lstsq(A, B, rcond=None, *, driver=None):
     _same_dtype(name, A, B)
     driver = "gelsy" if driver is None else driver
     if driver not in _DRIVERS:
-        raise RuntimeError(f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}")
+        raise _refuse(RuntimeError, f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}")
     vector = B.dim() == 1 or (B.dim() == A.dim() - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
     if A.dim() < B.dim() or (A.dim() > B.dim() and not vector):
-        raise RuntimeError("torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1")
+        raise _refuse(RuntimeError, "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1")
     if vector:
         B = B.unsqueeze(-1)
     if A.shape[-2] != B.shape[-2]:
-        raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({'-1' if vector else '-2'})")
+        raise _refuse(RuntimeError, f"torch.linalg.lstsq: input.size(-2) should match other.size({'-1' if vector else '-2'})")
     A, B = _batched(A, B)
     m, n = A.shape[-2:]
     if rcond is None:
@@ -501,15 +502,15 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     if dtype is not None:
         x = x.to(_as_dtype(dtype))
     if not x.is_floating_point():
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_KINDS[x.dtype.name]}")
+        raise _refuse(RuntimeError, f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_KINDS[x.dtype.name]}")
     ord = float(ord)
     dims = _dims_of(dim)
     if not dims:  # every dim
         dims = None
     if ord < 0 or ord == _math.inf:
         if not x.numel() and (dims is None or any([not x.shape[d] for d in dims])):
-            raise RuntimeError(f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not have "
-                               "an identity")
+            raise _refuse(RuntimeError, f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not have "
+                         "an identity")
     return _reduce.norm(x, ord, dims, keepdim)
 
 
@@ -520,14 +521,14 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     if dtype is not None:
         A = A.to(_as_dtype(dtype))
     if not A.is_floating_point():
-        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {_KINDS[A.dtype.name]}")
+        raise _refuse(RuntimeError, f"{name}: Expected a floating point or complex tensor as input. Got {_KINDS[A.dtype.name]}")
     if A.dim() < 2:
-        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+        raise _refuse(RuntimeError, f"{name}: The input tensor A must have at least 2 dimensions.")
     if isinstance(dim, int) or len(dim) != 2:
-        raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {dim}")
+        raise _refuse(RuntimeError, f"{name}: dim must be a 2-tuple. Got {dim}")
     rows, cols = [_wrap_dim(d, A.dim()) for d in dim]
     if rows == cols:
-        raise RuntimeError(f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
+        raise _refuse(RuntimeError, f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
     if ord == "fro":
         return vector_norm(A, 2, (rows, cols), keepdim)
     if ord == "nuc" or (not isinstance(ord, str) and abs(ord) == 2):
@@ -540,7 +541,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
         outer -= outer > inner
         r = s.amax(outer) if ord > 0 else s.amin(outer)
     else:
-        raise RuntimeError(f"{name}: Order {ord} not supported.")
+        raise _refuse(RuntimeError, f"{name}: Order {ord} not supported.")
     return r.unsqueeze(min(rows, cols)).unsqueeze(max(rows, cols)) if keepdim else r
 
 
@@ -551,13 +552,13 @@ def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
     if ord is None:
         return vector_norm(A, 2, dims, keepdim, dtype=dtype)
     if dims is None and A.dim() not in (1, 2):
-        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.dim()}D.")
+        raise _refuse(RuntimeError, f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.dim()}D.")
     if dims is not None and len(dims) not in (1, 2):
-        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
+        raise _refuse(RuntimeError, f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
     if (A.dim() if dims is None else len(dims)) == 2:
         return matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
     if isinstance(ord, str):
-        raise RuntimeError(f"linalg.norm: Order {ord} not supported for vectors")
+        raise _refuse(RuntimeError, f"linalg.norm: Order {ord} not supported for vectors")
     return vector_norm(A, ord, dims, keepdim, dtype=dtype)
 
 
@@ -572,7 +573,7 @@ def cond(A, p=None):
         big, small = s.select(-1, 0), s.select(-1, s.shape[-1] - 1)
         return small / big if p == -2 else big / small
     if A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"linalg.cond: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
+        raise _refuse(RuntimeError, f"linalg.cond: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
     if not A.shape[-1]:
         return _create.zeros(*A.shape[:-2], dtype=A.dtype)
     inverse, info = _rows("inv", 2, A, ints=(0,))
@@ -598,7 +599,7 @@ def matrix_power(A, n):
     name = "linalg.matrix_power"
     _push_site()
     if A.dim() < 2:
-        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+        raise _refuse(RuntimeError, f"{name}: The input tensor A must have at least 2 dimensions.")
     _square(name, A)
     n = _operator.index(n)
     if n < 0:
@@ -620,22 +621,22 @@ def multi_dot(tensors):
     _push_site()
     tensors = list(tensors)
     if len(tensors) < 2:
-        raise RuntimeError(f"{name}(): expected at least 2 tensors but got {len(tensors)}")
+        raise _refuse(RuntimeError, f"{name}(): expected at least 2 tensors but got {len(tensors)}")
     first, last = tensors[0].dim() == 1, tensors[-1].dim() == 1
     for k, t in enumerate(tensors):
         ends = k in (0, len(tensors) - 1)
         if t.dim() != 2 and not (ends and t.dim() == 1):
-            raise RuntimeError(f"{name}(): tensor {k} must be {'1D or ' if ends else ''}2D but got {t.dim()}D")
+            raise _refuse(RuntimeError, f"{name}(): tensor {k} must be {'1D or ' if ends else ''}2D but got {t.dim()}D")
         if t.dtype is not tensors[0].dtype:
-            raise RuntimeError(f"{name}(): all tensors must have be the same dtype but tensor 0 is {_KINDS[tensors[0].dtype.name]} and tensor "
-                               f"{k} {_KINDS[t.dtype.name]}")
+            raise _refuse(RuntimeError, f"{name}(): all tensors must have be the same dtype but tensor 0 is {_KINDS[tensors[0].dtype.name]} and tensor "
+                         f"{k} {_KINDS[t.dtype.name]}")
     if first:
         tensors[0] = tensors[0].unsqueeze(0)
     if last:
         tensors[-1] = tensors[-1].unsqueeze(-1)
     for k, (a, b) in enumerate(zip(tensors, tensors[1:])):
         if a.shape[1] != b.shape[0]:
-            raise RuntimeError(f"{name}(): tensors {k} and {k + 1} with shapes {list(a.shape)} and {list(b.shape)} cannot be multiplied")
+            raise _refuse(RuntimeError, f"{name}(): tensors {k} and {k + 1} with shapes {list(a.shape)} and {list(b.shape)} cannot be multiplied")
     r = _chain(tensors)
     if first:
         r = r.squeeze(0)
@@ -665,9 +666,9 @@ def cross(input, other, *, dim=-1):
     """Vector product along a dim of size 3; the other dims broadcast."""
     _push_site()
     if input.dim() != other.dim():
-        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+        raise _refuse(RuntimeError, "linalg.cross: inputs must have the same number of dimensions.")
     if input.shape[_wrap_dim(dim, input.dim())] != 3 or other.shape[_wrap_dim(dim, other.dim())] != 3:
-        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}")
+        raise _refuse(RuntimeError, f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}")
     return _linear.cross(input, other, dim)
 
 
@@ -683,7 +684,7 @@ def vander(x, N=None):
     x = x if x.dim() else x.unsqueeze(-1)
     N = x.shape[-1] if N is None else N
     if N <= 1:
-        raise RuntimeError("N must be greater than 1.")
+        raise _refuse(RuntimeError, "N must be greater than 1.")
     powers = x.unsqueeze(-1).expand(*x.shape, N - 1).cumprod(-1)
     return _cat([powers.new_ones(*x.shape, 1), powers], -1)
 

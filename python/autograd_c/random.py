@@ -10,7 +10,7 @@ from ._call import apply, apply_inplace, as_number, wrap
 from ._create import _check_sizes, _finish
 from ._dtypes import as_dtype, as_size, check_device, float32, float64, get_default_dtype, int64
 from ._elementwise import cast_at, copy_at
-from ._ffi import check, ffi, lib, made, push_site
+from ._ffi import check, ffi, lib, made, push_site, refuse
 from ._tensor import Tensor
 
 
@@ -113,7 +113,7 @@ def _new(f, size, kind, a, b, dtype, generator, device, requires_grad):
     check_device(device)
     d = as_dtype(dtype) or get_default_dtype()
     if not d.is_floating_point:
-        raise RuntimeError(f'"{kind}" not implemented for {d.name!r}')
+        raise refuse(RuntimeError, f'"{kind}" not implemented for {d.name!r}')
     shape = _check_sizes(size)
     t = wrap(lib.ag_empty(len(shape), shape, d.code))
     _fill(f, t, kind, a, b, generator)
@@ -146,14 +146,14 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, device=N
     push_site()
     like = mean if isinstance(mean, Tensor) else std
     if not isinstance(like, Tensor):
-        raise TypeError("normal() needs a size or a tensor mean or std")
+        raise refuse(TypeError, "normal() needs a size or a tensor mean or std")
     shape = tuple((mean + std).shape)
     return _new(f, shape, "normal", 0.0, 1.0, like.dtype, generator, None, False) * std + mean
 
 
 def _integers(f, shape, low, high, d, generator):
     if high <= low:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        raise refuse(RuntimeError, f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     u = _new(f, shape, "uniform", 0.0, float(high - low), float64, generator, None, False)
     whole = cast_at(f, apply(f, "floor", (u,)), int64)
     from ._elementwise import add, minimum
@@ -204,17 +204,17 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     push_site()
     w = input.detach()
     if not w.is_floating_point():
-        raise RuntimeError("multinomial only supports floating-point dtypes for input")
+        raise refuse(RuntimeError, "multinomial only supports floating-point dtypes for input")
     if w.dim() not in (1, 2):
-        raise RuntimeError("prob_dist must be 1 or 2 dim")
+        raise refuse(RuntimeError, "prob_dist must be 1 or 2 dim")
     if bool((w < 0).any()) or not bool(w.isfinite().all()):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        raise refuse(RuntimeError, "probability tensor contains either `inf`, `nan` or element < 0")
     if not bool((w.sum(-1) > 0).all()):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+        raise refuse(RuntimeError, "invalid multinomial distribution (sum of probabilities <= 0)")
     n = w.shape[-1]
     if not replacement:
         if num_samples > n:
-            raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+            raise refuse(RuntimeError, "cannot sample n_sample > prob_dist.size(-1) samples without replacement")
         # The first arrivals of exponential clocks with these rates.
         u = _new(f, tuple(w.shape), "uniform", 0.0, 1.0, float64, generator, None, False)
         return topk(w.double() / -(-u).log1p(), num_samples, -1)[1]
@@ -240,14 +240,14 @@ def uniform_(self, a=0.0, b=1.0, *, generator=None, **kw):
     """Fills self with uniform numbers in [a, b)."""
     a, b = kw.get("from_", a), kw.get("to", b)
     if a > b:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
+        raise refuse(RuntimeError, f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
     return _fill(_getframe(1), self, "uniform", float(a), float(b), generator)
 
 
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Fills self with normal numbers."""
     if std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+        raise refuse(RuntimeError, f"normal expects std >= 0.0, but found std {std}")
     return _fill(_getframe(1), self, "normal", float(mean), float(std), generator)
 
 

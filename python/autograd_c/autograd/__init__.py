@@ -1,5 +1,5 @@
 """Gradients: grad, backward, and the grad modes."""
-from .._ffi import NULL, check, ffi, lib, push_site
+from .._ffi import NULL, check, ffi, lib, push_site, refuse
 from .._modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .._tensor import Tensor, _wrap
 from ..graph import Node
@@ -17,14 +17,14 @@ def _seeds(outputs, grad_outputs):
         return NULL
     seeds = _list(grad_outputs)
     if len(seeds) != len(outputs):
-        raise RuntimeError(f"got {len(outputs)} tensors and {len(seeds)} gradients")
+        raise refuse(RuntimeError, f"got {len(outputs)} tensors and {len(seeds)} gradients")
     for k, (y, s) in enumerate(zip(outputs, seeds)):
         if s is None:
             continue
         if not isinstance(s, Tensor):
-            raise TypeError(f"gradients can be either Tensors or None, but got {type(s).__name__}")
+            raise refuse(TypeError, f"gradients can be either Tensors or None, but got {type(s).__name__}")
         if s.shape != y.shape:
-            raise RuntimeError(f"Mismatch in shape: grad_output[{k}] has a shape of {s.shape} and output[{k}] has a shape of {y.shape}.")
+            raise refuse(RuntimeError, f"Mismatch in shape: grad_output[{k}] has a shape of {s.shape} and output[{k}] has a shape of {y.shape}.")
     return [NULL if s is None else s._h for s in seeds]
 
 
@@ -40,7 +40,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     else:
         wanted = _list(inputs)
         if not wanted:
-            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+            raise refuse(RuntimeError, "`inputs` argument to `backward()` cannot be empty.")
     check(lib.ag_backward(len(roots), [t._h for t in roots], seeds, create_graph if retain_graph is None else retain_graph, create_graph,
                           len(wanted), [t._h for t in wanted]))
 
@@ -56,7 +56,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if is_grads_batched:
         return _batched(roots, wanted, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise refuse(ValueError, "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     grads = ffi.new("ag_tensor *[]", len(wanted))
     check(lib.ag_grad(len(roots), [t._h for t in roots], _seeds(roots, grad_outputs), len(wanted), [t._h for t in wanted],
                       create_graph if retain_graph is None else retain_graph, create_graph, bool(allow_unused or materialize_grads), grads))

@@ -1,4 +1,5 @@
 """Jacobians, Hessians and their products with vectors, for functions of one tensor or several."""
+from .._ffi import refuse
 from . import grad
 from .._create import zeros_like
 from .._shape import stack
@@ -22,7 +23,7 @@ def _done(x, create_graph):
 
 def _filled(gs, xs, strict):
     if strict and any(g is None for g in gs):
-        raise RuntimeError("The output of the user-provided function is independent of one of the inputs. This is not allowed in strict mode.")
+        raise refuse(RuntimeError, "The output of the user-provided function is independent of one of the inputs. This is not allowed in strict mode.")
     return [zeros_like(x) if g is None else g for g, x in zip(gs, xs)]
 
 
@@ -38,11 +39,11 @@ def _vectors(v, like, many, what):
     if v is None:
         if len(like) == 1 and like[0].numel() == 1:
             return [zeros_like(like[0]) + 1]
-        raise RuntimeError(f"The vector v can only be None if the user-provided function's {what} is a single tensor with one element.")
+        raise refuse(RuntimeError, f"The vector v can only be None if the user-provided function's {what} is a single tensor with one element.")
     vs = list(v) if isinstance(v, (tuple, list)) else [v]
     for a, b in zip(vs, like):
         if a.shape != b.shape:
-            raise RuntimeError(f"v has invalid size: should be {b.shape} but got {a.shape}.")
+            raise refuse(RuntimeError, f"v has invalid size: should be {b.shape} but got {a.shape}.")
     return vs
 
 
@@ -79,7 +80,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
             rows = [_filled(grad(flat[k], xs, retain_graph=True, create_graph=create_graph, allow_unused=True), xs, strict)
                     for k in range(flat.numel())]
         elif strict:
-            raise RuntimeError("The output of the user-provided function is independent of the input. This is not allowed in strict mode.")
+            raise refuse(RuntimeError, "The output of the user-provided function is independent of the input. This is not allowed in strict mode.")
         block = []
         for i, x in enumerate(xs):
             shape = (*y.shape, *x.shape)
@@ -93,7 +94,7 @@ def _scalar(func):
     def checked(*xs):
         y = func(*xs)
         if not isinstance(y, Tensor) or y.numel() != 1:
-            raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
+            raise refuse(RuntimeError, "The Tensor returned by the function given to hessian should contain a single element")
         return y.reshape(())
 
     return checked

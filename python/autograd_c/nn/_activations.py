@@ -5,7 +5,7 @@ from sys import _getframe
 from .. import _ffi
 from .._call import apply, apply_inplace, call1, wrap
 from .._elementwise import copy_at, sigmoid, tanh  # noqa: F401  (part of the surface)
-from .._ffi import OPS, push_site
+from .._ffi import OPS, push_site, refuse
 from .._reduce import log_softmax, softmax  # noqa: F401  (part of the surface)
 from .._tensor import wrap_dim
 
@@ -30,7 +30,7 @@ def relu(input, inplace=False):
         try:
             h = call1(_RELU, input._h, id(f.f_code), f.f_lasti)
         except AttributeError:
-            raise TypeError(f"relu(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}") from None
+            raise refuse(TypeError, f"relu(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}") from None
         if h:
             return wrap(h)
     return _one(f, "relu", input, inplace)
@@ -53,7 +53,7 @@ def gelu(input, approximate="none"):
     Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
     """
     if approximate not in ("none", "tanh"):
-        raise RuntimeError("approximate argument must be either none or tanh.")
+        raise refuse(RuntimeError, "approximate argument must be either none or tanh.")
     return apply(_getframe(1), "gelu" if approximate == "none" else "gelu_tanh", (input,))
 
 
@@ -82,7 +82,7 @@ def logsigmoid(input):
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """x limited to [min_val, max_val]; no gradient outside."""
     if min_val > max_val:
-        raise ValueError("min_val cannot be greater than max_val")
+        raise refuse(ValueError, "min_val cannot be greater than max_val")
     return _one(_getframe(1), "clamp", input, inplace, (float(min_val), float(max_val)))
 
 
@@ -126,7 +126,7 @@ def hardshrink(input, lambd=0.5):
 def softshrink(input, lambd=0.5):
     """x moved towards 0 by lambd, 0 where |x| <= lambd."""
     if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+        raise refuse(RuntimeError, f"lambda must be greater or equal to 0, but found to be {lambd}.")
     push_site()
     return input - input.clamp(-lambd, lambd)
 
@@ -148,7 +148,7 @@ def selu(input, inplace=False):
 def celu(input, alpha=1.0, inplace=False):
     """x where x > 0, else alpha (exp(x / alpha) - 1)."""
     if alpha == 0:
-        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+        raise refuse(RuntimeError, "ZeroDivisionError: alpha cannot be 0 for CELU")
     push_site()
     r = apply(None, "elu", (input / alpha,), (), (1.0,)) * alpha
     return input.copy_(r) if inplace else r
@@ -166,8 +166,8 @@ def prelu(input, weight):
     push_site()
     if weight.numel() > 1 and input.dim() > 1:
         if input.shape[1] != weight.numel():
-            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and "
-                               f"channel size = {input.shape[1]}.")
+            raise refuse(RuntimeError, f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and "
+                         f"channel size = {input.shape[1]}.")
         weight = weight.view(-1, *[1] * (input.dim() - 2))
     elif weight.numel() == 1:
         weight = weight.reshape(())
@@ -190,7 +190,7 @@ def glu(input, dim=-1):
     d = wrap_dim(dim, input.dim())
     n = input.shape[d]
     if n % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {d} is size {n}")
+        raise refuse(RuntimeError, f"Halving dimension must be even, but dimension {d} is size {n}")
     push_site()
     return input.narrow(d, 0, n // 2) * input.narrow(d, n // 2, n // 2).sigmoid()
 

@@ -5,7 +5,7 @@ import warnings as _warnings
 from .._call import apply, apply_multi
 from .._create import arange as _arange
 from .._elementwise import cast_at, xlogy
-from .._ffi import ffi, lib, push_site
+from .._ffi import ffi, lib, push_site, refuse
 from .._shape import broadcast_tensors
 from .._tensor import Tensor
 
@@ -20,7 +20,7 @@ def _reduction(name, size_average=None, reduce=None):
     try:
         return _REDUCTIONS[name]
     except (KeyError, TypeError):
-        raise ValueError(f"{name} is not a valid value for reduction") from None
+        raise refuse(ValueError, f"{name} is not a valid value for reduction") from None
 
 
 def _reduced(loss, reduction):
@@ -94,7 +94,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     """Half the square over beta where |d| < beta, |d| - beta / 2 elsewhere.  Source: Girshick, Fast R-CNN, 2015."""
     push_site()
     if beta < 0:
-        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+        raise refuse(RuntimeError, "smooth_l1_loss does not support negative values for beta.")
     input, target = _pair(input, target)
     d = input - target
     a = d.abs()
@@ -109,7 +109,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """d^2 / 2 where |d| < delta, delta (|d| - delta / 2) elsewhere.  Source: Huber, 1964."""
     push_site()
     if delta <= 0:
-        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+        raise refuse(RuntimeError, "huber_loss does not support non-positive values for delta.")
     input, target = _pair(input, target)
     a = (input - target).abs()
     m = a.clamp(max=delta)
@@ -128,7 +128,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     """
     f = _getframe(1)
     if input.dim() < 1:
-        raise ValueError(f"Expected 1 or more dimensions (got {input.dim()})")
+        raise refuse(ValueError, f"Expected 1 or more dimensions (got {input.dim()})")
     args = (input, target) if weight is None else (input, target, weight)
     return apply_multi(f, "nll_loss", args, 2, (_reduction(reduction, size_average, reduce), int(ignore_index)))[0]
 
@@ -142,21 +142,21 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     """
     f = _getframe(1)
     if not isinstance(target, Tensor):
-        raise TypeError(f"cross_entropy_loss(): argument 'target' (position 2) must be Tensor, not {type(target).__name__}")
+        raise refuse(TypeError, f"cross_entropy_loss(): argument 'target' (position 2) must be Tensor, not {type(target).__name__}")
     reduction = _reduction(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        raise refuse(RuntimeError, f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     dim = 0 if input.dim() == 1 else 1
     if input.dim() < 1:
-        raise RuntimeError("cross_entropy(): the input needs at least one dimension")
+        raise refuse(RuntimeError, "cross_entropy(): the input needs at least one dimension")
     if target.is_floating_point() and target.dim() == input.dim():
         if _same_shape(input, target):
             push_site()
             return _soft_cross_entropy(input, target, weight, reduction, label_smoothing, dim)
-        raise RuntimeError(f"cross_entropy(): probabilities must have the input's shape {input.shape}, not {target.shape}")
+        raise refuse(RuntimeError, f"cross_entropy(): probabilities must have the input's shape {input.shape}, not {target.shape}")
     if weight is not None and weight.numel() != input.shape[dim]:
-        raise RuntimeError(f"cross_entropy: weight tensor should be defined either for all {input.shape[dim]} classes or no classes but "
-                           f"got weight tensor of shape: {list(weight.shape)}")
+        raise refuse(RuntimeError, f"cross_entropy: weight tensor should be defined either for all {input.shape[dim]} classes or no classes but "
+                     f"got weight tensor of shape: {list(weight.shape)}")
     logp = apply(f, "log_softmax", (input,), (dim,))
     args = (logp, target) if weight is None else (logp, target, weight)
     loss, total = apply_multi(f, "nll_loss", args, 2, (reduction, int(ignore_index)))
@@ -194,8 +194,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     """-(t log x + (1 - t) log(1 - x)) for probabilities x in [0, 1]; logarithms are not below -100."""
     push_site()
     if input.shape != target.shape:
-        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please "
-                         "ensure they have the same size.")
+        raise refuse(ValueError, f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please "
+                     "ensure they have the same size.")
     # Where the logarithm is cut the gradient would be 0 * inf; the smallest number instead of 0 keeps it 0.
     tiny = 1.401298464324817e-45 if input.dtype.itemsize == 4 else 5e-324
     log_x = input.clamp(min=tiny).log().clamp(min=-100.0)
@@ -208,7 +208,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     """binary_cross_entropy of sigmoid(input), without overflow; pos_weight multiplies the part of the positive class."""
     push_site()
     if input.shape != target.shape:
-        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+        raise refuse(ValueError, f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     f = _getframe(1)
     soft = apply(f, "softplus", (-input,), (), (1.0, 40.0))  # -log sigmoid(x)
     if pos_weight is not None:
@@ -259,9 +259,9 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
         elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1):
-            raise ValueError("var is of incorrect size")
+            raise refuse(ValueError, "var is of incorrect size")
     if not lib.ag_tracing() and bool((var.detach() < 0).any()):
-        raise ValueError("var has negative entry/entries")
+        raise refuse(ValueError, "var has negative entry/entries")
     var = var + (var.detach().clamp(min=eps) - var.detach())  # the floor takes no part in the gradient
     loss = 0.5 * (var.log() + (input - target).square() / var)
     if full:
@@ -286,8 +286,8 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, size_average=None, r
     """max(0, -target (input1 - input2) + margin)."""
     push_site()
     if not input1.dim() == input2.dim() == target.dim():
-        raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, "
-                           f"input2: {input2.shape}, target: {target.shape} ")
+        raise refuse(RuntimeError, f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, "
+                     f"input2: {input2.shape}, target: {target.shape} ")
     return _reduced((-target * (input1 - input2) + margin).clamp(min=0.0), reduction)
 
 
@@ -328,7 +328,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 
     push_site()
     if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
+        raise refuse(ValueError, f"margin must be greater than 0, got {margin}")
     d = distance_function or pairwise_distance
     near, far = d(anchor, positive), d(anchor, negative)
     if swap:
@@ -340,7 +340,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     """sum over the other classes of max(0, margin - x[target] + x[i])^p, over the number of classes."""
     push_site()
     if p not in (1, 2):
-        raise ValueError("only p == 1 and p == 2 supported")
+        raise refuse(ValueError, "only p == 1 and p == 2 supported")
     x, t = (input.reshape(1, -1), target.reshape(1)) if input.dim() < 2 else (input, target)
     z = (margin - x.gather(1, t.unsqueeze(1)) + x).clamp(min=0.0)
     if p == 2:

@@ -3,7 +3,7 @@ import math as _math
 from sys import _getframe
 
 from .._call import apply, apply_multi
-from .._ffi import push_site
+from .._ffi import push_site, refuse
 from .._create import arange, tensor
 
 
@@ -13,8 +13,8 @@ def tuple_of(n, x, name="argument"):
         if len(x) == 1:
             return (int(x[0]),) * n
         if len(x) != n:
-            raise RuntimeError(f"expected {name} to be a single integer value or a list of {n} values to match the convolution "
-                               f"dimensions, but got {name}={list(x)}")
+            raise refuse(RuntimeError, f"expected {name} to be a single integer value or a list of {n} values to match the convolution "
+                         f"dimensions, but got {name}={list(x)}")
         return tuple(map(int, x))
     return (int(x),) * n
 
@@ -32,14 +32,14 @@ def _conv(f, nd, input, weight, bias, stride, padding, dilation, groups):
             padding = (0,) * nd
         elif padding == "same":
             if any(s != 1 for s in stride):
-                raise RuntimeError("padding='same' is not supported for strided convolutions")
+                raise refuse(RuntimeError, "padding='same' is not supported for strided convolutions")
             sides = same_padding(tuple(weight.shape[2:]), dilation)
             padding = tuple([a for a, _ in sides])
             if any(a != b for a, b in sides):  # one more behind, as PyTorch
                 extra = [0, 0] * (input.dim() - nd) + [v for a, b in sides for v in (0, b - a)]
                 input = apply(f, "pad", (input,), extra, (0.0,))
         else:
-            raise RuntimeError(f"Invalid padding string: '{padding}'")
+            raise refuse(RuntimeError, f"Invalid padding string: '{padding}'")
     else:
         padding = tuple_of(nd, padding, "padding")
     single = input.dim() == nd + 1
@@ -75,15 +75,15 @@ def _conv_transpose(f, nd, input, weight, bias, stride, padding, output_padding,
     padding, extra = tuple_of(nd, padding, "padding"), tuple_of(nd, output_padding, "output_padding")
     for e, s, d in zip(extra, stride, dilation):
         if e >= s and e >= d:
-            raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got output_padding: {list(extra)} "
-                               f"stride: {list(stride)} dilation: {list(dilation)}")
+            raise refuse(RuntimeError, f"output padding must be smaller than either stride or dilation, but got output_padding: {list(extra)} "
+                         f"stride: {list(stride)} dilation: {list(dilation)}")
     single = input.dim() == nd + 1
     if single:
         input = apply(f, "unsqueeze", (input,), (0,))
     s, k = tuple(input.shape), tuple(weight.shape)
     if len(s) != nd + 2 or s[1] != k[0]:
-        raise RuntimeError(f"Given transposed=1, weight of size {list(k)}, expected input{list(s)} to have {k[0]} channels, but got "
-                           f"{s[1]} channels instead")
+        raise refuse(RuntimeError, f"Given transposed=1, weight of size {list(k)}, expected input{list(s)} to have {k[0]} channels, but got "
+                     f"{s[1]} channels instead")
     size = [(n - 1) * st - 2 * p + d * (kk - 1) + e + 1
             for n, st, p, d, kk, e in zip(s[2:], stride, padding, dilation, k[2:], extra)]
     if all(e < st for e, st in zip(extra, stride)):
@@ -156,16 +156,16 @@ def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_
     p = tuple_of(nd, padding, "padding")
     for a, b in zip(p, k):
         if 2 * a > b:
-            raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={a}, kernel_size={b} and dilation=1")
+            raise refuse(RuntimeError, f"pad should be at most half of effective kernel size, but got pad={a}, kernel_size={b} and dilation=1")
     if divisor_override == 0:
-        raise RuntimeError("divisor must be not zero")
+        raise refuse(RuntimeError, "divisor must be not zero")
     if input.dim() not in (nd + 1, nd + 2):
-        raise RuntimeError(f"avg_pool{nd}d: Expected {nd + 1}D or {nd + 2}D input, but got {list(input.shape)}")
+        raise refuse(RuntimeError, f"avg_pool{nd}d: Expected {nd + 1}D or {nd + 2}D input, but got {list(input.shape)}")
     lead, size = tuple(input.shape[:-nd]), tuple(input.shape[-nd:])
     places = [_pool_places(n, kk, st, pp, ceil_mode) for n, kk, st, pp in zip(size, k, s, p)]
     if min(places) < 1:
-        raise RuntimeError(f"Given input size: ({'x'.join(map(str, size))}). Calculated output size: ({'x'.join(map(str, places))}). "
-                           "Output size is too small")
+        raise refuse(RuntimeError, f"Given input size: ({'x'.join(map(str, size))}). Calculated output size: ({'x'.join(map(str, places))}). "
+                     "Output size is too small")
     # Zeros in front, and behind as far as the last window reaches.
     behind = [max((o - 1) * st + kk - n - pp, 0) for o, st, kk, n, pp in zip(places, s, k, size, p)]
     x = input
@@ -230,7 +230,7 @@ def _lp_pool(nd, input, p, kernel_size, stride, ceil_mode):
 def _adaptive_sizes(nd, input, output_size):
     out = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * nd
     if len(out) != nd:
-        raise RuntimeError(f"adaptive_avg_pool{nd}d: output_size must be {nd}")
+        raise refuse(RuntimeError, f"adaptive_avg_pool{nd}d: output_size must be {nd}")
     return [n if o is None else int(o) for o, n in zip(out, input.shape[-nd:])]
 
 
@@ -322,17 +322,17 @@ def pad(input, pad, mode="constant", value=None):
     f = _getframe(1)
     n = input.dim()
     if len(pad) % 2:
-        raise RuntimeError("Padding length must be divisible by 2")
+        raise refuse(RuntimeError, "Padding length must be divisible by 2")
     if len(pad) // 2 > n:
-        raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got padding length "
-                           f"{len(pad)} and input of dimension {n}")
+        raise refuse(RuntimeError, "Padding length should be less than or equal to two times the input dimension but got padding length "
+                     f"{len(pad)} and input of dimension {n}")
     sides = [(0, 0)] * (n - len(pad) // 2) + [(int(pad[k]), int(pad[k + 1])) for k in range(len(pad) - 2, -1, -2)]
     if mode == "constant":
         return apply(f, "pad", (input,), [v for s in sides for v in s], (0.0 if value is None else float(value),))
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+        raise refuse(NotImplementedError, f"Unrecognised padding mode {mode}")
     if value not in (None, 0):
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        raise refuse(ValueError, f'Padding mode "{mode}" doesn\'t take in value argument')
     push_site()
     x = input
     for d, (a, b) in enumerate(sides):
@@ -344,10 +344,10 @@ def pad(input, pad, mode="constant", value=None):
 
 def _places(mode, n, a, b, d):
     if mode == "reflect" and (a >= n or b >= n):
-        raise RuntimeError(f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({a}, {b}) "
-                           f"at dimension {d} of input of size {n}")
+        raise refuse(RuntimeError, f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({a}, {b}) "
+                     f"at dimension {d} of input of size {n}")
     if mode == "circular" and (a > n or b > n):
-        raise RuntimeError("Padding value causes wrapping around more than once.")
+        raise refuse(RuntimeError, "Padding value causes wrapping around more than once.")
     out = []
     for k in range(-a, n + b):
         if mode == "replicate":
@@ -386,8 +386,8 @@ def pixel_shuffle(input, upscale_factor):
     *lead, c, h, w = input.shape
     r = upscale_factor
     if c % (r * r):
-        raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
-                           f"input.size(-3)={c} is not divisible by {r * r}")
+        raise refuse(RuntimeError, f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+                     f"input.size(-3)={c} is not divisible by {r * r}")
     x = input.reshape(*lead, c // (r * r), r, r, h, w)
     n = len(lead)
     return x.permute(*range(n), n, n + 3, n + 1, n + 4, n + 2).reshape(*lead, c // (r * r), h * r, w * r)
@@ -424,8 +424,8 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     nd = input.dim() - 2
     sizes = tuple(input.shape[2:])
     if (size is None) == (scale_factor is None):
-        raise ValueError("only one of size or scale_factor should be defined" if size is not None else
-                         "either size or scale_factor should be defined")
+        raise refuse(ValueError, "only one of size or scale_factor should be defined" if size is not None else
+                     "either size or scale_factor should be defined")
     if size is not None:
         out, scales = tuple_of(nd, size), [None] * nd
     else:
@@ -434,20 +434,20 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         if recompute_scale_factor:
             scales = [None] * nd
     if antialias:
-        raise NotImplementedError("interpolate: antialias is not supported")
+        raise refuse(NotImplementedError, "interpolate: antialias is not supported")
     if mode == "area":
         return _adaptive_avg_pool(nd, input, out)
     x = input
     if mode in ("nearest", "nearest-exact"):
         if align_corners is not None:
-            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+            raise refuse(ValueError, "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
         for d, (n, o, s) in enumerate(zip(sizes, out, scales)):
             step = 1.0 / s if s else n / o
             half = 0.5 if mode == "nearest-exact" else 0.0
             x = x.index_select(2 + d, tensor([min(int(_math.floor((i + half) * step)), n - 1) for i in range(o)]))
         return x
     if {1: "linear", 2: "bilinear", 3: "trilinear"}.get(nd) != mode and (nd, mode) != (2, "bicubic"):
-        raise NotImplementedError(f"interpolate: mode {mode!r} for {input.dim()}-D input is not supported")
+        raise refuse(NotImplementedError, f"interpolate: mode {mode!r} for {input.dim()}-D input is not supported")
     for d, (n, o, s) in enumerate(zip(sizes, out, scales)):
         rows = []
         for i in range(o):
@@ -494,8 +494,8 @@ def _max_unpool(nd, input, indices, kernel_size, stride, padding, output_size):
     if output_size is not None:
         want = list(output_size)[-nd:]
         if any(not n - st < w < n + st for w, n, st in zip(want, size, s)):
-            raise ValueError(f"invalid output_size \"{list(output_size)}\" (dim 0 must be between {[n - st for n, st in zip(size, s)]} and "
-                             f"{[n + st for n, st in zip(size, s)]})")
+            raise refuse(ValueError, f"invalid output_size \"{list(output_size)}\" (dim 0 must be between {[n - st for n, st in zip(size, s)]} and "
+                         f"{[n + st for n, st in zip(size, s)]})")
         size = want
     lead = tuple(input.shape[:-nd])
     flat = input.reshape(*lead, _math.prod(input.shape[-nd:]))

@@ -1,6 +1,7 @@
 """Convolution layers of one to three dims, plain, transposed and lazy."""
 import math as _math
 
+from .._ffi import refuse
 from . import functional as F, init
 from .._create import empty
 from ._lazy import LazyModule, uninitialized
@@ -17,20 +18,20 @@ class _ConvNd(Module):
                  padding_mode="zeros", device=None, dtype=None, output_padding=0):
         super().__init__()
         if groups <= 0:
-            raise ValueError("groups must be a positive integer")
+            raise refuse(ValueError, "groups must be a positive integer")
         if in_channels % groups:
-            raise ValueError("in_channels must be divisible by groups")
+            raise refuse(ValueError, "in_channels must be divisible by groups")
         if out_channels % groups:
-            raise ValueError("out_channels must be divisible by groups")
+            raise refuse(ValueError, "out_channels must be divisible by groups")
         nd = self._nd
         if isinstance(padding, str):
             if padding not in ("same", "valid"):
-                raise ValueError(f"Invalid padding string '{padding}', should be one of {{'same', 'valid'}}")
+                raise refuse(ValueError, f"Invalid padding string '{padding}', should be one of {{'same', 'valid'}}")
             if padding == "same" and any(s != 1 for s in tuple_of(nd, stride)):
-                raise ValueError("padding='same' is not supported for strided convolutions")
+                raise refuse(ValueError, "padding='same' is not supported for strided convolutions")
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise ValueError("padding_mode must be one of {'zeros', 'reflect', 'replicate', 'circular'}, but got "
-                             f"padding_mode='{padding_mode}'")
+            raise refuse(ValueError, "padding_mode must be one of {'zeros', 'reflect', 'replicate', 'circular'}, but got "
+                         f"padding_mode='{padding_mode}'")
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = tuple_of(nd, kernel_size)
@@ -120,7 +121,7 @@ class _ConvTransposeNd(_ConvNd):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1,
                  padding_mode="zeros", device=None, dtype=None):
         if padding_mode != "zeros":
-            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+            raise refuse(ValueError, f'Only "zeros" padding mode is supported for {type(self).__name__}')
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype,
                          output_padding)
 
@@ -132,8 +133,8 @@ class _ConvTransposeNd(_ConvNd):
                         zip(input.shape[-nd:], self.stride, self.padding, self.dilation, self.kernel_size)]
             extra = tuple([o - m for o, m in zip(tuple(output_size)[-nd:], smallest)])
             if any(not 0 <= e < max(s, d) for e, s, d in zip(extra, self.stride, self.dilation)):
-                raise ValueError(f"requested an output size of {list(output_size)}, but valid sizes range from {smallest} to "
-                                 f"{[m + s - 1 for m, s in zip(smallest, self.stride)]} (for an input of {input.shape[2:]})")
+                raise refuse(ValueError, f"requested an output size of {list(output_size)}, but valid sizes range from {smallest} to "
+                             f"{[m + s - 1 for m, s in zip(smallest, self.stride)]} (for an input of {input.shape[2:]})")
         return self._function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
@@ -169,11 +170,11 @@ class _LazyConv(LazyModule):
 
     def _shapes(self, input):
         if input.dim() not in (self._nd + 1, self._nd + 2):
-            raise RuntimeError(f"Expected {self._nd + 1}D (unbatched) or {self._nd + 2}D (batched) input to {type(self).__name__}, but got "
-                               f"input of size: {list(input.shape)}")
+            raise refuse(RuntimeError, f"Expected {self._nd + 1}D (unbatched) or {self._nd + 2}D (batched) input to {type(self).__name__}, but got "
+                         f"input of size: {list(input.shape)}")
         self.in_channels = input.shape[-self._nd - 1]
         if self.in_channels % self.groups:
-            raise ValueError("in_channels must be divisible by groups")
+            raise refuse(ValueError, "in_channels must be divisible by groups")
         return {"weight": self._weight_shape(), "bias": (self.out_channels,)}
 
 

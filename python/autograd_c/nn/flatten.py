@@ -1,4 +1,5 @@
 """Flatten, Unflatten and other layers that only move elements."""
+from .._ffi import refuse
 from . import functional as F
 from .module import Module
 
@@ -23,7 +24,7 @@ class Unflatten(Module):
     def __init__(self, dim, unflattened_size):
         super().__init__()
         if not isinstance(dim, int):
-            raise TypeError(f"unflattened_size must be a tuple of ints, but dim is {type(dim).__name__}: named dims are not supported")
+            raise refuse(TypeError, f"unflattened_size must be a tuple of ints, but dim is {type(dim).__name__}: named dims are not supported")
         self.dim, self.unflattened_size = dim, tuple(unflattened_size)
 
     def forward(self, input):

@@ -5,7 +5,7 @@ from sys import _getframe
 from .. import _ffi
 from .._call import apply, apply_multi, call1, calln, wrap
 from .._elementwise import where_at
-from .._ffi import OPS, lib, push_site
+from .._ffi import OPS, lib, push_site, refuse
 from .._modes import no_grad as _no_grad
 from .._reduce import norm as _norm
 from .._shape import broadcast_tensors as _broadcast_tensors, reshape_at as _reshape_at
@@ -41,7 +41,7 @@ def linear(input, weight, bias=None):
         x, w = input._h, weight._h
         n = _ndim(x)
     except AttributeError:
-        raise TypeError(f"linear(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}") from None
+        raise refuse(TypeError, f"linear(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}") from None
     if n == 2 and bias is not None and _ndim(w) == 2 and _ffi.tracking:  # the common case, in two calls of the core
         code, lasti = id(f.f_code), f.f_lasti
         wt = call1(_T, w, code, lasti)
@@ -80,8 +80,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     """
     f = _getframe(1)
     if input.dtype.is_floating_point:
-        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but "
-                           f"got torch.{input.dtype.tensor_name} instead (while checking arguments for embedding)")
+        raise refuse(RuntimeError, "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but "
+                     f"got torch.{input.dtype.tensor_name} instead (while checking arguments for embedding)")
     if max_norm is not None:
         push_site()
         with _no_grad():
@@ -104,16 +104,16 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     """Sum, mean or max of the rows of each bag: input (B, n), or (n) cut into bags at `offsets`."""
     push_site()
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
-                                  f"mode='{mode}'). Please open a feature request on GitHub.")
+        raise refuse(NotImplementedError, "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
+                     f"mode='{mode}'). Please open a feature request on GitHub.")
     if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
+        raise refuse(ValueError, "mode has to be one of sum, mean or max")
     if input.dim() == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences.")
+            raise refuse(ValueError, "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences.")
         cuts = [k * input.shape[1] for k in range(input.shape[0] + 1)]
     elif offsets is None:
-        raise ValueError("offsets has to be a 1D Tensor but got None")
+        raise refuse(ValueError, "offsets has to be a 1D Tensor but got None")
     else:
         cuts = offsets.tolist() + ([] if include_last_offset else [input.numel()])
     flat = input.reshape(-1)
@@ -142,18 +142,18 @@ def one_hot(tensor, num_classes=-1):
 
     push_site()
     if tensor.dtype.name != "int64":
-        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+        raise refuse(RuntimeError, "one_hot is only applicable to index tensor of type LongTensor.")
     if num_classes == -1:
         if not tensor.numel():
-            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+            raise refuse(RuntimeError, "Can not infer total number of classes from empty tensor.")
         num_classes = int(tensor.max()) + 1
     elif num_classes <= 0:
-        raise RuntimeError("num_classes should be positive")
+        raise refuse(RuntimeError, "num_classes should be positive")
     if not lib.ag_tracing() and tensor.numel():
         if int(tensor.min()) < 0:
-            raise RuntimeError("Class values must be non-negative.")
+            raise refuse(RuntimeError, "Class values must be non-negative.")
         if int(tensor.max()) >= num_classes:
-            raise RuntimeError("Class values must be smaller than num_classes.")
+            raise refuse(RuntimeError, "Class values must be smaller than num_classes.")
     return (tensor.unsqueeze(-1) == arange(num_classes)).long()
 
 
@@ -162,7 +162,7 @@ def one_hot(tensor, num_classes=-1):
 
 def _check_p(p):
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        raise refuse(ValueError, f"dropout probability has to be between 0 and 1, but got {p}")
 
 
 def _dropout(input, p, training, inplace, shape):
@@ -262,10 +262,10 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     push_site()
     s = tuple(input.shape)
     if len(s) < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(s)}")
+        raise refuse(RuntimeError, f"Expected at least 2 dimensions for input tensor but received {len(s)}")
     if s[1] % num_groups:
-        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(s)} and "
-                           f"num_groups={num_groups}")
+        raise refuse(RuntimeError, f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(s)} and "
+                     f"num_groups={num_groups}")
     if not input.numel():
         x = input.clone()
     else:
@@ -285,12 +285,12 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     push_site()
     n = input.dim()
     if n < 2:
-        raise ValueError(f"expected 2D or more input (got {n}D input)")
+        raise refuse(ValueError, f"expected 2D or more input (got {n}D input)")
     dims = (0, *range(2, n))
     if training:
         count = input.numel() // max(input.shape[1], 1)
         if count <= 1:
-            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+            raise refuse(ValueError, f"Expected more than 1 value per channel when training, got input size {input.shape}")
         mean = input.mean(dims, keepdim=True)
         centred = input - mean
         var = centred.square().mean(dims, keepdim=True)
@@ -300,7 +300,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
                 running_var.mul_(1.0 - momentum).add_(var.detach().reshape(-1) * (momentum * count / (count - 1)))
     else:
         if running_mean is None or running_var is None:
-            raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+            raise refuse(RuntimeError, "Expected running_mean and running_var to be defined when training=False")
         centred = input - _channels(running_mean, n)
         var = _channels(running_var, n)
     scale = (var + eps).rsqrt()
@@ -337,7 +337,7 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     push_site()
     s = tuple(input.shape)
     if len(s) < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality input (got {len(s)} dimensions)")
+        raise refuse(ValueError, f"Expected 3D or higher dimensionality input (got {len(s)} dimensions)")
     squares = pad(input.square().reshape(s[0], 1, s[1], _math.prod(s[2:])), (0, 0, size // 2, (size - 1) // 2))
     mean = avg_pool2d(squares, (size, 1), 1).reshape(s) if input.numel() else input
     return input / (mean * alpha + k) ** beta
@@ -395,7 +395,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     scores = (query * scale) @ key.transpose(-2, -1)
     if is_causal:
         if attn_mask is not None:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+            raise refuse(RuntimeError, "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
         attn_mask = ones(rows, cols).tril() > 0
     if attn_mask is not None:
         if attn_mask.dtype.name == "bool":

@@ -5,6 +5,7 @@ fan_in is shape[1] times the kernel's size, fan_out shape[0] times it.
 import math as _math
 import warnings as _warnings
 
+from .._ffi import refuse
 from .._modes import no_grad as _no_grad
 
 
@@ -23,16 +24,16 @@ def calculate_gain(nonlinearity, param=None):
         elif isinstance(param, (int, float)) and not isinstance(param, bool):
             slope = param
         else:
-            raise ValueError(f"negative_slope {param} not a valid number")
+            raise refuse(ValueError, f"negative_slope {param} not a valid number")
         return _math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity == "selu":
         return 3.0 / 4
-    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    raise refuse(ValueError, f"Unsupported nonlinearity {nonlinearity}")
 
 
 def _calculate_fan_in_and_fan_out(tensor):
     if tensor.dim() < 2:
-        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+        raise refuse(ValueError, "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     s = tuple(tensor.shape)
     field = _math.prod(s[2:])
     return s[1] * field, s[0] * field
@@ -41,7 +42,7 @@ def _calculate_fan_in_and_fan_out(tensor):
 def _calculate_correct_fan(tensor, mode):
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+        raise refuse(ValueError, f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
     return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 
@@ -81,7 +82,7 @@ def zeros_(tensor):
 def eye_(tensor):
     """The identity, for matrices."""
     if tensor.dim() != 2:
-        raise ValueError("Only tensors with 2 dimensions are supported")
+        raise refuse(ValueError, "Only tensors with 2 dimensions are supported")
     from .._create import eye
 
     with _no_grad():
@@ -91,10 +92,10 @@ def eye_(tensor):
 def dirac_(tensor, groups=1):
     """Convolution weights that pass as many channels through as they can."""
     if tensor.dim() not in (3, 4, 5):
-        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+        raise refuse(ValueError, "Only tensors with 3, 4, or 5 dimensions are supported")
     s = tuple(tensor.shape)
     if s[0] % groups:
-        raise ValueError("dim 0 must be divisible by groups")
+        raise refuse(ValueError, "dim 0 must be divisible by groups")
     out = s[0] // groups
     centre = tuple([k // 2 for k in s[2:]])
     with _no_grad():
@@ -148,7 +149,7 @@ def orthogonal_(tensor, gain=1, generator=None):
     Q of the QR factorisation (NumPy's) of a normal matrix, signs fixed so that it is uniformly distributed.
     """
     if tensor.dim() < 2:
-        raise ValueError("Only tensors with 2 or more dimensions are supported")
+        raise refuse(ValueError, "Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:
         return tensor
     import numpy
@@ -168,7 +169,7 @@ def orthogonal_(tensor, gain=1, generator=None):
 def sparse_(tensor, sparsity, std=0.01, generator=None):
     """Normal columns with a share `sparsity` of zeros.  Source: Martens, 2010."""
     if tensor.dim() != 2:
-        raise ValueError("Only tensors with 2 dimensions are supported")
+        raise refuse(ValueError, "Only tensors with 2 dimensions are supported")
     from ..random import randperm
 
     rows, cols = tensor.shape

@@ -1,6 +1,7 @@
 """Identity, Linear, Bilinear and LazyLinear."""
 import math as _math
 
+from .._ffi import refuse
 from . import functional as F, init
 from .._create import empty
 from ._lazy import LazyModule, uninitialized
@@ -63,7 +64,7 @@ class Bilinear(Module):
     def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
         super().__init__()
         if in1_features <= 0:
-            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+            raise refuse(ValueError, f"in1_features must be > 0, but got {in1_features}")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
         if bias:

@@ -1,4 +1,5 @@
 """LayerNorm, RMSNorm, GroupNorm, BatchNorm, InstanceNorm; formulas stand at the functions."""
+from .._ffi import refuse
 from . import functional as F, init
 from .._create import empty, ones, tensor, zeros
 from .._dtypes import int64
@@ -64,7 +65,7 @@ class GroupNorm(Module):
     def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
         super().__init__()
         if num_channels % num_groups:
-            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+            raise refuse(ValueError, f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         if affine:
             self.weight = Parameter(ones(num_channels, device=device, dtype=dtype))
@@ -127,7 +128,7 @@ class _NormBase(Module):
 
     def _check_input_dim(self, input):
         if input.dim() not in self._dims:
-            raise ValueError(f"expected {' or '.join(f'{d}D' for d in self._dims)} input (got {input.dim()}D input)")
+            raise refuse(ValueError, f"expected {' or '.join(f'{d}D' for d in self._dims)} input (got {input.dim()}D input)")
 
     def extra_repr(self):
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "

@@ -4,6 +4,7 @@ Inputs are (L, N, in), (N, L, in) with batch_first, or (L, in); weights are stac
 """
 import math as _math
 
+from .._ffi import refuse
 from . import functional as F, init
 from .._create import empty, zeros
 from .._shape import cat, stack
@@ -47,13 +48,13 @@ class RNNBase(Module):
                  device=None, dtype=None):
         super().__init__()
         if not isinstance(hidden_size, int):
-            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
+            raise refuse(TypeError, f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
         if hidden_size <= 0:
-            raise ValueError("hidden_size must be greater than zero")
+            raise refuse(ValueError, "hidden_size must be greater than zero")
         if num_layers <= 0:
-            raise ValueError("num_layers must be greater than zero")
+            raise refuse(ValueError, "num_layers must be greater than zero")
         if not 0 <= dropout <= 1:
-            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+            raise refuse(ValueError, "dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
         gates = _STEPS[mode][1]
@@ -89,9 +90,9 @@ class RNNBase(Module):
     def forward(self, input, hx=None):
         """(output of the last layer at every step, last states of all layers)."""
         if input.dim() not in (2, 3):
-            raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+            raise refuse(ValueError, f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
         if input.shape[-1] != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}")
+            raise refuse(RuntimeError, f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}")
         step, _, count = _STEPS[self.mode]
         single = input.dim() == 2
         x = input.unsqueeze(1) if single else input.transpose(0, 1) if self.batch_first else input
@@ -101,7 +102,7 @@ class RNNBase(Module):
         want = (self.num_layers * (2 if self.bidirectional else 1), x.shape[1], self.hidden_size)
         for h in states:
             if tuple(h.shape) != want:
-                raise RuntimeError(f"Expected hidden size {want}, got {list(h.shape)}")
+                raise refuse(RuntimeError, f"Expected hidden size {want}, got {list(h.shape)}")
         p = self._parameters
         last = []
         for layer in range(self.num_layers):
@@ -150,7 +151,7 @@ class RNN(RNNBase):
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0,
                  bidirectional=False, device=None, dtype=None):
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+            raise refuse(ValueError, f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         self.__dict__["nonlinearity"] = nonlinearity
         super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
                          device, dtype)
