@@ -17,7 +17,7 @@ const char *ag_cpu_isa(void) { return ag__k->isa; }
 const char *ag_build_info(void) {
   static char text[256];
   if (!text[0])
-    snprintf(text, sizeof text, "autograd_c %s, %s, BLAS: %s, kernels: %s", AG_VERSION_STRING,
+    snprintf(text, sizeof text, "autograd_c %s, %s, BLAS: %s, threads: %s, kernels: %s", AG_VERSION_STRING,
 #if defined(__clang__)
              "clang " __clang_version__,
 #else
@@ -27,6 +27,11 @@ const char *ag_build_info(void) {
              "OpenBLAS",
 #else
              "none (built-in product)",
+#endif
+#ifdef AG_NO_THREADS
+             "none",
+#else
+             "pthreads",
 #endif
              ag__k->isa);
   return text;

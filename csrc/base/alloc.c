@@ -1,7 +1,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/base.h"
 
+#ifndef AG_NO_THREADS
 #include <pthread.h>
+#endif
 #include <sched.h>
 #include <stdlib.h>
 
@@ -34,8 +36,6 @@ static block *big[BIG_CLASSES];          /* under lock */
 static int64_t big_bytes;                /* under lock */
 static _Atomic int64_t live_bytes, peak_bytes;
 static _Atomic int64_t fail_countdown;
-static pthread_key_t key;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool pooling = true;
 
 void ag__lock(ag_lock *l) {
@@ -54,6 +54,11 @@ static void add_counts(ag_tls_counters *to, const ag_tls_counters *c) {
   to->replays += c->replays;
   to->bytes += c->bytes;
 }
+
+#ifndef AG_NO_THREADS
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool keyed;
 
 static void thread_gone(void *arg) {
   thread_state *t = arg;
@@ -78,11 +83,34 @@ static void thread_gone(void *arg) {
 
 /* A fork while another thread held the lock would leave it held for ever in the child. */
 static void before_fork(void) { ag__lock(&lock); }
-static void after_fork(void) { ag__unlock(&lock); }
+static void in_parent(void) { ag__unlock(&lock); }
+
+/* The other threads are not in the child, and the memory of their variables is given to new ones: what they counted
+ * is kept.  Their lists may lie in the middle of a change, so those blocks are left alone. */
+static void in_child(void) {
+  for (thread_state *t = threads, *next; t; t = next) {
+    next = t->next;
+    if (t == self) continue;
+    add_counts(&gone, t->cnt);
+    free(t);
+  }
+  threads = self == &nobody ? NULL : self;
+  if (threads) threads->prev = threads->next = NULL;
+  ag__unlock(&lock);
+}
+
+/* A thread that ends after the library has been unloaded must not look for thread_gone. */
+void ag__alloc_end(void) {
+  if (keyed) pthread_key_delete(key);
+  keyed = false;
+}
+#endif
 
 static void init(void) {
-  pthread_key_create(&key, thread_gone);
-  pthread_atfork(before_fork, after_fork, after_fork);
+#ifndef AG_NO_THREADS
+  keyed = pthread_key_create(&key, thread_gone) == 0;
+  pthread_atfork(before_fork, in_parent, in_child);
+#endif
   const char *e = getenv("AUTOGRAD_C_POOL");
 #ifdef AG_NO_POOL
   pooling = false;
@@ -92,7 +120,13 @@ static void init(void) {
 
 void ag__thread_enter(void) {
   if (self != &nobody) return;
+#ifdef AG_NO_THREADS
+  static bool done;
+  if (!done) init();
+  done = true;
+#else
   pthread_once(&once, init);
+#endif
   thread_state *t = calloc(1, sizeof *t);
   if (!t) return; /* goes on without lists; its counts are lost to the sums */
   t->cnt = &ag__cnt;
@@ -102,7 +136,9 @@ void ag__thread_enter(void) {
   threads = t;
   ag__unlock(&lock);
   self = t;
-  pthread_setspecific(key, t);
+#ifndef AG_NO_THREADS
+  if (keyed) pthread_setspecific(key, t);
+#endif
 }
 
 static void *from_system(size_t size) {

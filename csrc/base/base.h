@@ -51,6 +51,7 @@ static inline void ag__bytes_add(int64_t n) {
   ag__cnt.bytes += n;
   if (AG_UNLIKELY(ag__cnt.bytes > 65536 || ag__cnt.bytes < -65536)) ag__bytes_publish();
 }
+void ag__alloc_end(void);      /* the library goes: threads that end later take their blocks with them */
 void ag__thread_enter(void);   /* registers this thread's counters and lists; called by ag__alloc's slow path */
 
 /* ---- reference counts ---- */

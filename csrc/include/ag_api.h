@@ -71,6 +71,14 @@ void ag_test_fail_alloc(int64_t k);
  * interpreter lock).  begin returns a token for end.  Process-wide; set once, before other calls. */
 void ag_blocking_hooks(void *(*begin)(void), void (*end)(void *));
 
+/* Threads inside an operation: large work is cut into pieces for a pool of threads, which is started when first
+ * needed.  The bits of every result are the same for any number.  n counts the caller (1: no pool); process-wide, and
+ * may change at any time.  Default: AUTOGRAD_C_NUM_THREADS, or the cores this process may use.  Fails with
+ * AG_ERR_RUNTIME for n < 1; builds without threads know 1 only.  The pool serves one caller at a time: other threads
+ * that call meanwhile work alone.  A child made by fork has a pool of its own. */
+int ag_set_num_threads(int n);
+int ag_get_num_threads(void);
+
 /* ---- source positions -------------------------------------------------------------------- */
 /* A position is a code id (any nonzero number naming a piece of source; Python passes the address
  * of the code object) and an offset in it.  Each id is described once; nodes keep position, not text. */

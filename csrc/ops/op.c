@@ -1,7 +1,6 @@
 #include "ops/op.h"
 
 #include <ctype.h>
-#include <pthread.h>
 
 /* Elementwise rows whose derivative is NOGRAD everywhere (or flagged so) have no rule. */
 #define TYPES(t) AG_TYPES_##t
@@ -74,8 +73,13 @@ static void init(void) {
 }
 
 void ag__ops_init(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, init);
+  static ag_lock lock = AG_LOCK_INIT;
+  static atomic_bool done;
+  if (AG_LIKELY(atomic_load_explicit(&done, memory_order_acquire))) return;
+  ag__lock(&lock);
+  if (!atomic_load_explicit(&done, memory_order_relaxed)) init();
+  atomic_store_explicit(&done, true, memory_order_release);
+  ag__unlock(&lock);
 }
 
 #if defined(__GNUC__)

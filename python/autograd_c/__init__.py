@@ -12,8 +12,9 @@ static graph, `graph` shows the dynamic one, and every node knows the Python lin
 from collections import namedtuple as _namedtuple
 import importlib as _importlib
 import math as _math
+import operator as _operator
 
-from ._ffi import Error, TracedDataError, ffi as _cffi, lib as _lib
+from ._ffi import Error, TracedDataError, check as _check, ffi as _cffi, lib as _lib
 from ._dtypes import (Size, can_cast, device, dtype, finfo, float32, float64, get_default_dtype, iinfo, int32, int64, promote_types,
                       set_default_dtype, uint8)
 from ._dtypes import bool_ as bool  # noqa: A004
@@ -48,7 +49,7 @@ def reset_peak_bytes():
 
 
 def build_info():
-    """Compiler, BLAS and instruction set in use, as text."""
+    """Compiler, BLAS, threads and instruction set in use, as text."""
     return _cffi.string(_lib.ag_build_info()).decode()
 
 
@@ -86,14 +87,17 @@ def set_default_device(d):
 
 
 def get_num_threads():
-    """Threads used for large work."""
-    return _lib.ag_get_num_threads() if hasattr(_lib, "ag_get_num_threads") else 1
+    """Threads that large work may use, the calling one included: what set_num_threads said last, else
+    AUTOGRAD_C_NUM_THREADS, else the cores this process may use."""
+    return _lib.ag_get_num_threads()
 
 
 def set_num_threads(n):
-    """Threads used for large work; results do not depend on it."""
-    if hasattr(_lib, "ag_set_num_threads"):
-        _lib.ag_set_num_threads(n)
+    """Lets large work use n threads, the calling one included.  Results do not depend on it, bit for bit.
+
+    Raises TypeError when n is no integer, RuntimeError when it is below 1.
+    """
+    _check(_lib.ag_set_num_threads(min(max(_operator.index(n), -1 << 20), 1 << 20)))
 
 
 def set_num_interop_threads(n):
@@ -111,7 +115,7 @@ def compile(model=None, **options):
 
 # Parts that load when first used: name -> (module, attribute or None for the module itself).
 _LAZY = {name: (name, None) for name in ("nn", "optim", "utils", "static", "linalg", "special", "func", "distributions", "distributed",
-                                         "cuda", "backends", "accelerator", "testing", "fft")}
+                                         "__config__", "cuda", "backends", "accelerator", "testing", "fft")}
 _LAZY.update(freeze=("freeze", "freeze"), save=("serialization", "save"), load=("serialization", "load"),
              serialization=("serialization", None))
 

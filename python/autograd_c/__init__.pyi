@@ -8,6 +8,7 @@ import numpy as _numpy
 
 from ._dtypes import Size as Size, device as _device, dtype as _dtype
 from ._tensor import _ValuesIndices
+from . import __config__ as __config__
 from . import accelerator as accelerator
 from . import autograd as autograd
 from . import backends as backends
