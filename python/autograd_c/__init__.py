@@ -12,16 +12,16 @@ static graph, `graph` shows the dynamic one, and every node knows the Python lin
 from collections import namedtuple as _namedtuple
 import importlib as _importlib
 import math as _math
-import operator as _operator
 
-from ._ffi import Error, TracedDataError, check as _check, ffi as _cffi, lib as _lib
+from ._ffi import Error, TracedDataError, ffi as _cffi, lib as _lib
 from ._dtypes import (Size, can_cast, device, dtype, finfo, float32, float64, get_default_dtype, iinfo, int32, int64, promote_types,
                       set_default_dtype, uint8)
 from ._dtypes import bool_ as bool  # noqa: A004
 from ._tensor import Tensor, is_tensor
 from ._call import set_line_tracking
 from . import _methods, autograd, graph, ops, random
-from ._modes import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from ._modes import (enable_grad, get_num_threads, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
+                     set_grad_enabled, set_num_threads)
 from ._print import get_printoptions, set_printoptions
 from .ops import *  # noqa: F401,F403
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
@@ -84,20 +84,6 @@ def set_default_tensor_type(t):
 
 def set_default_device(d):
     device(d)
-
-
-def get_num_threads():
-    """Threads that large work may use, the calling one included: what set_num_threads said last, else
-    AUTOGRAD_C_NUM_THREADS, else the cores this process may use."""
-    return _lib.ag_get_num_threads()
-
-
-def set_num_threads(n):
-    """Lets large work use n threads, the calling one included.  Results do not depend on it, bit for bit.
-
-    Raises TypeError when n is no integer, RuntimeError when it is below 1.
-    """
-    _check(_lib.ag_set_num_threads(min(max(_operator.index(n), -1 << 20), 1 << 20)))
 
 
 def set_num_interop_threads(n):

@@ -1,7 +1,8 @@
-"""Grad modes, as context managers and decorators."""
+"""Grad modes, as context managers and decorators; the number of threads."""
 import functools as _functools
+import operator as _operator
 
-from ._ffi import lib
+from ._ffi import check, lib
 
 _set = lib.ag_grad_set_enabled
 _new = object.__new__
@@ -123,3 +124,17 @@ def is_grad_enabled():
 
 def is_inference_mode_enabled():
     return False
+
+
+def get_num_threads():
+    """Threads that large work may use, the calling one included: what set_num_threads said last, else
+    AUTOGRAD_C_NUM_THREADS, else the cores this process may use."""
+    return lib.ag_get_num_threads()
+
+
+def set_num_threads(n):
+    """Lets large work use n threads, the calling one included.  Results do not depend on it, bit for bit.
+
+    Raises TypeError when n is no integer, RuntimeError when it is below 1.
+    """
+    check(lib.ag_set_num_threads(min(max(_operator.index(n), -1 << 20), 1 << 20)))
