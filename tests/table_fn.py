@@ -268,6 +268,7 @@ row("diagonal", lambda a, i, f: np.diagonal(a[0], i[0], i[1], i[2]), [([rnd(3, 4
 row("as_strided", _strided, [([rnd(12)], [2, 3, 4, 4, 1, 0]), ([rnd(12)], [2, 5, 3, 2, 1, 1]), ([rnd(3, 4)], [1, 3, 5, 0]), ([rnd(12)], [2, 3, 2, 0, 1, 4]),
                              ([rnd(12)], [0, 7]), ([rnd(12)], [2, 0, 3, 1, 1, 0]), ([rnd(3, 4)], [3, 2, 2, 2, 1, 1, 1, 2])], exact=True, types=ANY, layout=False)
 row("alias", lambda a, i, f: a[0], [([rnd(2, 3)],), ([rnd()],), ([rnd(0)],)], exact=True, types=ANY)
+row("tied", lambda a, i, f: a[0], [([rnd(2, 3)],), ([rnd()],), ([rnd(0)],)], exact=True, types=ANY)
 row("view_scatter", _view_scatter, [([rnd(3)], [2, 3, 4, 1, 3, 5, 0]), ([rnd(2, 2)], [1, 9, 2, 2, 2, 4, 1, 2]), ([rnd(5, 3)], [1, 12, 2, 5, 3, 2, 1, 1]),
                                     ([rnd(3, 2)], [1, 8, 2, 3, 2, 0, 1, 4]), ([rnd()], [1, 4, 0, 2]), ([rnd(0)], [1, 4, 1, 0, 1, 0])], types=WHOLE)
 row("as_strided_scatter", _strided_scatter, [([rnd(3, 4), rnd(3)], [1, 3, 5, 0]), ([rnd(9), rnd(2, 2)], [2, 2, 2, 4, 1, 2]), ([rnd(3, 4), rnd()], [0, 7]),

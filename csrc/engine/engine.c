@@ -11,6 +11,7 @@
 typedef struct task {
   ag_node *node; /* alive as long as the run: the roots' edges lead to it */
   ag_tensor *g[AG_MAX_OUT];
+  uint8_t zero; /* bit k: output k has a gradient, of zeros if g[k] stays NULL */
   struct task *next; /* among the spare ones */
 } task;
 
@@ -414,6 +415,29 @@ static int send(state *s, const ag_edge *e, ag_tensor *g) {
   return add_to(&t->g[e->nr], g);
 }
 
+/* A gradient of zeros: noted, so that it costs no arithmetic on its way. */
+static int send_zero(state *s, const ag_edge *e) {
+  task *t = task_of(&s->w, e->node);
+  if (!t) return AG_ERR_MEMORY;
+  t->zero |= (uint8_t)(1u << e->nr);
+  return AG_OK;
+}
+
+/* Zeros that somebody will see take on a shape. */
+static int fill_zeros(task *t) {
+  for (uint32_t k = 0; k < t->node->n_out && t->zero >> k; k++) {
+    if (!(t->zero >> k & 1) || t->g[k]) continue;
+    const ag_meta *m = &t->node->out[k];
+    ag_params p = {.ni = 1 + m->ndim, .nf = 1};
+    p.i[0] = m->dtype;
+    memcpy(p.i + 1, m->shape, sizeof(int64_t) * m->ndim);
+    p.f[0] = 0;
+    t->g[k] = ag__apply1(AG_OP_full, 0, NULL, &p);
+    if (!t->g[k]) return ag_last_status();
+  }
+  return AG_OK;
+}
+
 static int deliver(state *s, task *t) {
   int st = AG_OK;
   if (s->limited) {
@@ -444,6 +468,10 @@ enum { FEW = 16 };
 static int step(state *s, task *t) {
   ag_node *n = t->node;
   int st = AG_OK;
+  /* With create_graph the zeros of a tie are values with a history, as PyTorch's; otherwise a note will do. */
+  bool tie = n->op == AG_OP_tied && n->n_in > 1 && !s->r->create_graph;
+  if (AG_UNLIKELY(t->zero) && (n->retain || n->op == AG_OP_ACCUMULATE || (s->limited && s->needed.first[set_find(&s->needed, n)])))
+    st = fill_zeros(t);
   if (AG_UNLIKELY(n->retain != NULL))
     for (int k = 0; k < AG_MAX_OUT && !st; k++)
       if (t->g[k]) st = ag__node_retained(n, (uint32_t)k, give_retained, t->g[k]);
@@ -462,9 +490,20 @@ static int step(state *s, task *t) {
   for (uint32_t k = 0; k < n->n_in; k++) {
     dx[k] = NULL;
     need[k] = n->in[k].node && wanted(s, n->in[k].node);
+    if (AG_UNLIKELY(tie && k && need[k])) {
+      need[k] = false;
+      if (!st) st = send_zero(s, &n->in[k]);
+    }
     any |= need[k];
   }
-  if (any) {
+  if (any && AG_UNLIKELY(t->zero)) {
+    bool all = true;
+    for (int k = 0; k < AG_MAX_OUT; k++) all &= !t->g[k];
+    for (uint32_t k = 0; k < n->n_in && all && !st; k++)
+      if (need[k]) st = send_zero(s, &n->in[k]);
+    if (all) any = false;
+  }
+  if (any && !st) {
     st = ag__run_vjp(n, t->g, need, dx);
     /* The incoming gradients are spent: what passes through becomes its receiver's own. */
     if (!st)
@@ -473,7 +512,10 @@ static int step(state *s, task *t) {
         t->g[k] = NULL;
       }
     for (uint32_t k = 0; k < n->n_in; k++) {
-      if (!dx[k]) continue;
+      if (!dx[k]) {
+        if (AG_UNLIKELY(t->zero) && need[k] && !st) st = send_zero(s, &n->in[k]);
+        continue;
+      }
       if (st) ag_tensor_release(dx[k]);
       else st = send(s, &n->in[k], dx[k]);
     }

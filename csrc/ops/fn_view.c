@@ -120,6 +120,7 @@ static int rule_alias(const ag_geom *in, const ag_params *p, ag_geom *out) {
 }
 
 int ag__infer_alias(ag_infer *c) { return infer_view(c, 0, rule_alias); }
+int ag__infer_tied(ag_infer *c) { return infer_view(c, 0, rule_alias); }
 int ag__vjp_alias(ag_vjp *c) { return ag__give(c, 0, c->g[0]); }
 
 /* ---- order of dims ---- */

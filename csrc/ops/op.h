@@ -20,7 +20,8 @@ enum {
   OF_X0 = 1 << 8, OF_X1 = 1 << 9, OF_X2 = 1 << 10, OF_XREST = 1 << 11,     /* inputs a node saves */
   OF_Y0 = 1 << 12, OF_Y1 = 1 << 13, OF_Y2 = 1 << 14,                       /* outputs a node saves */
   OF_BILIN01 = 1 << 15, OF_BILIN12 = 1 << 16, /* each of two inputs, when the other needs a gradient */
-  OF_NO_INPLACE = 1 << 17
+  OF_NO_INPLACE = 1 << 17,
+  OF_TIED = 1 << 18 /* the gradient is a function of the operands with derivative zero in them: see tie in vjp.c */
 };
 
 enum ag_kind { AG_KIND_EW1, AG_KIND_EW2, AG_KIND_EW3, AG_KIND_CMP1, AG_KIND_CMP2, AG_KIND_SEL3, AG_KIND_FN };

@@ -274,35 +274,51 @@ static bool has_fused(const ag_node *n, const ag_row *row, const ag_tensor *g, c
   return true;
 }
 
-static bool broadcasts_into(const ag_array *a, const ag_array *b) {
-  int shift = b->ndim - a->ndim;
-  for (int k = 0; k < a->ndim; k++)
-    if (shift < 0 || (ag__shape(a)[k] != 1 && ag__shape(a)[k] != ag__shape(b)[k + shift])) return false;
-  return true;
+/* Where PyTorch's backward is a function of the operands whose derivative in them is zero (OF_TIED: relu's depends on its
+ * operand by a condition alone), gradients get edges to the operands beside their own: a node of the row tied, without
+ * anything computed or held.  The engine passes the zeros on without arithmetic.  A convolution's bias has no part in its
+ * backward. */
+static bool tie_to(const ag_vjp *c, uint32_t k) {
+  if (!c->node->in[k].node || (k > 1 && c->row->op == AG_OP_convolution)) return false;
+  return ag__is_float(ag__vmeta(c, (int)k)->dtype);
 }
 
-/* A gradient that depends on a saved value only through conditions (relu's on its result) has derivative zero in it,
- * not none: it is tied to that value by where(false, value, gradient), so that it can be differentiated again. */
 static int tie(ag_vjp *c) {
   ag_node *n = c->node;
-  const ag_saved *s = NULL;
-  for (uint32_t k = 0; k < n->n_saved && !s; k++)
-    if (ag__is_float(n->saved[k].arr->dtype) && (n->saved[k].which < 0 || n->saved[k].node)) s = &n->saved[k];
-  if (!s) return AG_OK;
-  ag_tensor *value = NULL, *no = NULL;
-  for (uint32_t k = 0; k < n->n_in; k++) {
+  uint32_t ties = 0;
+  for (uint32_t k = 0; k < n->n_in; k++) ties += tie_to(c, k);
+  for (uint32_t k = 0; k < n->n_in && ties; k++) {
     ag_tensor *d = c->dx[k];
-    if (!d || ag__requires_grad(d) || !ag__is_float(d->arr->dtype)) continue;
-    if (!value) value = s->which < 0 ? ag__vy(c, -1 - s->which) : ag__vx(c, s->which);
-    if (!no) no = ag__bnum(c, 0, AG_BOOL);
-    if (!value || !no) break;
-    /* Only a value that broadcasts into the gradient's shape can be tied so; a reduction's cannot. */
-    if (!broadcasts_into(value->arr, d->arr)) continue;
-    ag_tensor *r = ag__b3(c, AG_OP_where, no, value, d);
-    if (!r) break;
-    ag_tensor_retain(r);
-    c->dx[k] = r;
+    if (!d || !ag__is_float(d->arr->dtype)) continue;
+    ag_node *node = ag__node_new(AG_OP_tied, 1 + ties, 1, 0, NULL, &d->arr);
+    if (!node) return AG_ERR_MEMORY;
+    if (ag__requires_grad(d) && ag__tensor_edge(d, &node->in[0])) {
+      ag_node_release(node);
+      return ag_last_status();
+    }
+    ag_edge *e = node->in + 1;
+    for (uint32_t j = 0; j < n->n_in; j++)
+      if (tie_to(c, j)) *e++ = (ag_edge){ag__node_retain(n->in[j].node), n->in[j].nr};
+    ag__node_number(node);
+    ag_tensor *t = ag__tensor_wrap(ag__array_retain(d->arr));
+    if (!t) {
+      ag_node_release(node);
+      return AG_ERR_MEMORY;
+    }
+    t->fn = node;
+    c->dx[k] = t;
     ag_tensor_release(d);
+  }
+  return AG_OK;
+}
+
+/* The operand's gradient is the result's, that in the operands a gradient was tied to is zero. */
+int ag__vjp_tied(ag_vjp *c) {
+  if (c->need[0]) ag__give(c, 0, c->g[0]);
+  for (uint32_t k = 1; k < c->node->n_in && !c->status; k++) {
+    if (!c->need[k]) continue;
+    const ag_meta *m = ag__vmeta(c, (int)k);
+    ag__give(c, (int)k, ag__bshape(c, AG_OP_expand, ag__bnum(c, 0, m->dtype), m->ndim, m->shape));
   }
   return c->status;
 }
@@ -327,7 +343,7 @@ int ag__run_vjp(ag_node *n, ag_tensor *const *g, const bool *need, ag_tensor **d
     c.status = AG_OK;
     st = row->vjp(&c);
     if (!st) st = c.status;
-    if (!st && ag__grad_on()) st = tie(&c);
+    if (!st && ag__grad_on() && row->flags & OF_TIED && (n->op != AG_OP_tied || n->n_in == 1)) st = tie(&c);
     for (int k = 0; k < c.n_temps; k++) ag_tensor_release(c.temps[k]);
   }
   ag__site_swap(here);

@@ -24,6 +24,7 @@ inplace2, inplace_s = lib.agpy_inplace2, lib.ag_call_inplace_s
 
 # Of an operand or attribute of the wrong kind.  The package's own InvalidType passes through `wrong_kind` as it is.
 _KINDS = AttributeError, TypeError, OverflowError
+_TIED = OPS["tied"]
 _pairs = []  # (with positions, without)
 
 
@@ -108,6 +109,17 @@ def apply_inplace(f, name, tensors, ints=(), floats=()):
     except _KINDS as error:
         raise wrong_kind(error) from None
     return tensors[0]
+
+
+def tied_at(f, t, *others):
+    """t, as the operand of a composition that PyTorch has as one function whose gradient it ties to the operand: that gradient
+    can be differentiated again, with zeros, even where it is a constant (OF_TIED of csrc/ops/op.h).  With others (None: left
+    out), that is so only if one of them asks for gradients: a bias, whose gradient PyTorch ties to them."""
+    if not lib.ag_tensor_requires_grad(t._h) or not lib.ag_grad_enabled():
+        return t
+    if others and not any([x is not None and lib.ag_tensor_requires_grad(x._h) for x in others]):
+        return t
+    return apply1(f, _TIED, t, 0)
 
 
 # ---- operands that are no tensors ----------------------------------------------------------------------

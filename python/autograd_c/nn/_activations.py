@@ -3,7 +3,7 @@ import math as _math
 from sys import _getframe
 
 from .. import _ffi
-from .._call import apply, apply_inplace, call1, wrap
+from .._call import apply, apply_inplace, call1, tied_at, wrap
 from .._elementwise import copy_at, sigmoid, tanh  # noqa: F401  (part of the surface)
 from .._ffi import OPS, push_site, refuse
 from .._reduce import log_softmax, softmax  # noqa: F401  (part of the surface)
@@ -17,7 +17,7 @@ def _one(f, name, input, inplace, floats=()):
         if floats:
             return copy_at(f, input, apply(f, name, (input,), (), floats))
         return apply_inplace(f, name, (input,))
-    return apply(f, name, (input,), (), floats)
+    return apply(f, name, (tied_at(f, input) if name == "clamp" else input,), (), floats)
 
 
 _RELU = OPS["relu"]
@@ -94,7 +94,7 @@ def relu6(input, inplace=False):
 def hardsigmoid(input, inplace=False):
     """min(max(x + 3, 0), 6) / 6."""
     push_site()
-    r = (input + 3.0).clamp(0.0, 6.0) / 6.0
+    r = (tied_at(None, input) + 3.0).clamp(0.0, 6.0) / 6.0
     return input.copy_(r) if inplace else r
 
 
@@ -120,7 +120,7 @@ def tanhshrink(input):
 def hardshrink(input, lambd=0.5):
     """x where |x| > lambd, else 0."""
     push_site()
-    return input.masked_fill(input.detach().abs() <= lambd, 0.0)
+    return tied_at(None, input).masked_fill(input.detach().abs() <= lambd, 0.0)
 
 
 def softshrink(input, lambd=0.5):
@@ -128,13 +128,14 @@ def softshrink(input, lambd=0.5):
     if lambd < 0:
         raise refuse(RuntimeError, f"lambda must be greater or equal to 0, but found to be {lambd}.")
     push_site()
+    input = tied_at(None, input)
     return input - input.clamp(-lambd, lambd)
 
 
 def threshold(input, threshold, value, inplace=False):
     """x where x > threshold, else value."""
     push_site()
-    r = input.masked_fill((input.detach() > threshold).logical_not(), value)
+    r = tied_at(None, input).masked_fill((input.detach() > threshold).logical_not(), value)
     return input.copy_(r) if inplace else r
 
 

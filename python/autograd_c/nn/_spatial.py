@@ -2,7 +2,7 @@
 import math as _math
 from sys import _getframe
 
-from .._call import apply, apply_multi
+from .._call import apply, apply_multi, tied_at
 from .._ffi import push_site, refuse
 from .._create import arange, tensor
 
@@ -95,7 +95,7 @@ def _conv_transpose(f, nd, input, weight, bias, stride, padding, output_padding,
                   (nd, *stride, *[0] * nd, *dilation, groups, s[0], k[1] * groups, *whole))
         r = apply(f, "pad", (r,), [0, 0, 0, 0] + [v for p, n, m in zip(padding, size, whole) for v in (-p, n - m + p)], (0.0,))
     if bias is not None:
-        r = apply(f, "add", (r, apply(f, "view", (bias,), (-1, *[1] * nd))))
+        r = apply(f, "add", (r, apply(f, "view", (tied_at(f, bias, input, weight),), (-1, *[1] * nd))))
     return apply(f, "squeeze", (r,), (0,)) if single else r
 
 
@@ -150,7 +150,7 @@ def _pool_places(n, k, s, p, ceil_mode):
 
 def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
     """Mean of each window, as a sum over an overlapping view."""
-    f = _getframe(1)
+    f = None  # the pushed position
     k = tuple_of(nd, kernel_size, "kernel_size")
     s = tuple_of(nd, stride or k, "stride")
     p = tuple_of(nd, padding, "padding")
@@ -168,7 +168,7 @@ def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_
                      "Output size is too small")
     # Zeros in front, and behind as far as the last window reaches.
     behind = [max((o - 1) * st + kk - n - pp, 0) for o, st, kk, n, pp in zip(places, s, k, size, p)]
-    x = input
+    x = tied_at(f, input)
     if any(p) or any(behind):
         x = apply(f, "pad", (x,), [0, 0] * len(lead) + [v for pair in zip(p, behind) for v in pair], (0.0,))
     x = x.contiguous()
@@ -247,7 +247,7 @@ def _adaptive_avg_pool(nd, input, output_size):
     if all(o and n % o == 0 for n, o in zip(size, out)):
         return _avg_pool(nd, input, [n // o for n, o in zip(size, out)], None, 0, False, True)
     # One dim after the other, each by a product with the matrix of its windows.
-    x = input
+    x = tied_at(None, input)
     for d, (n, o) in enumerate(zip(size, out)):
         rows = [[1.0 / (b - a) if a <= k < b else 0.0 for k in range(n)] for a, b in _bins(n, o)]
         m = input.new_tensor(rows).view(o, n)
@@ -287,7 +287,7 @@ def _adaptive_max_pool(nd, input, output_size, return_indices):
     longest = max([len(row) for row in rows], default=1)
     table = tensor([row + row[:1] * (longest - len(row)) for row in rows]).view(-1, longest)
     lead = tuple(input.shape[:-nd])
-    windows = input.reshape(*lead, _math.prod(size)).index_select(-1, table.view(-1)).reshape(*lead, len(rows), longest)
+    windows = tied_at(None, input).reshape(*lead, _math.prod(size)).index_select(-1, table.view(-1)).reshape(*lead, len(rows), longest)
     values, at = windows.max(-1)
     values = values.reshape(*lead, *count)
     if not return_indices:
@@ -334,7 +334,7 @@ def pad(input, pad, mode="constant", value=None):
     if value not in (None, 0):
         raise refuse(ValueError, f'Padding mode "{mode}" doesn\'t take in value argument')
     push_site()
-    x = input
+    x = input if mode == "circular" else tied_at(f, input)
     for d, (a, b) in enumerate(sides):
         if (a, b) != (0, 0):
             size = x.shape[d]

@@ -3,7 +3,7 @@ import math as _math
 from sys import _getframe
 
 from .. import _ffi
-from .._call import apply, apply_multi, call1, calln, wrap
+from .._call import apply, apply_multi, call1, calln, tied_at, wrap
 from .._elementwise import where_at
 from .._ffi import OPS, lib, push_site, refuse
 from .._modes import no_grad as _no_grad
@@ -24,7 +24,7 @@ from ._spatial import (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_po
                        upsample, upsample_bilinear, upsample_nearest)
 
 __all__ = [n for n in globals() if not n.startswith("_") and n not in (
-    "apply", "apply_multi", "call1", "calln", "wrap", "where_at", "OPS", "lib", "push_site", "Tensor")]
+    "apply", "apply_multi", "call1", "calln", "tied_at", "wrap", "where_at", "OPS", "lib", "push_site", "Tensor")]
 __all__ += ["linear", "bilinear", "embedding", "embedding_bag", "one_hot", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
             "feature_alpha_dropout", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "local_response_norm",
             "normalize", "cosine_similarity", "pairwise_distance", "pdist", "scaled_dot_product_attention"]
@@ -307,7 +307,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     if weight is not None:
         scale = scale * _channels(weight, n)
     y = centred * scale
-    return y if bias is None else y + _channels(bias, n)
+    return y if bias is None else y + _channels(tied_at(None, bias, input, weight), n)
 
 
 def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
@@ -329,7 +329,7 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     y = centred * (var + eps).rsqrt()
     if weight is not None:
         y = y * _channels(weight, n)
-    return y if bias is None else y + _channels(bias, n)
+    return y if bias is None else y + _channels(tied_at(None, bias, input, weight), n)
 
 
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
