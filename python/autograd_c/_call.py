@@ -115,7 +115,7 @@ def tied_at(f, t, *others):
     """t, as the operand of a composition that PyTorch has as one function whose gradient it ties to the operand: that gradient
     can be differentiated again, with zeros, even where it is a constant (OF_TIED of csrc/ops/op.h).  With others (None: left
     out), that is so only if one of them asks for gradients: a bias, whose gradient PyTorch ties to them."""
-    if not lib.ag_tensor_requires_grad(t._h) or not lib.ag_grad_enabled():
+    if not isinstance(t, Tensor) or not lib.ag_tensor_requires_grad(t._h) or not lib.ag_grad_enabled():
         return t
     if others and not any([x is not None and lib.ag_tensor_requires_grad(x._h) for x in others]):
         return t
