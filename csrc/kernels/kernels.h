@@ -67,6 +67,31 @@ typedef struct ag_k_convgeom {
 typedef void ag_k_unfold(const ag_k_convgeom *g, void *col, const void *x);
 /* x += fold of col (x is not cleared). */
 typedef void ag_k_fold(const ag_k_convgeom *g, void *x, const void *col);
+/* Convolution without columns (conv_direct.inc).  x lies in planes, made by conv_planes: for each channel slots[0] x
+ * slots[1] x slots[2] planes of size[0..2]; place q of slot u of dim d is x at q*stride + u*dil % stride - pad.  In them tap p
+ * of the results of a line begins at off[p], and the next line is pitch further on. */
+typedef struct ag_k_planes {
+  int64_t channels, in[3], slots[3], size[3], stride[3], dil[3], pad[3]; /* pad may be negative */
+} ag_k_planes;
+typedef void ag_k_conv_planes(const ag_k_planes *c, void *planes, const void *x);
+/* out[i][line][col] = bias[i] + sum_p a[i][p] x[off[p] + line*pitch + col], at out + i*ldo + line*line_stride + col*step.
+ * a: blocks of conv_mr rows as [p][row], the last block filled up with zeros; for m <= 2 rows as they are.  bias may be
+ * NULL.  AG_K_SLACK elements behind the last that x needs are read. */
+typedef struct ag_k_rows {
+  int64_t m, k, lines, width, pitch, line, step, ldo, xsize; /* xsize: elements of x, to choose the order of loops */
+  const int64_t *off;
+} ag_k_rows;
+enum { AG_K_SLACK = 8 * 16 };
+typedef void ag_k_conv_rows(const ag_k_rows *c, void *out, const void *a, const void *x, const void *bias);
+/* out[p*ldo + o] = (add: +) sum over lines and columns of x[off[p] + line*pitch + col] g[line*width + col][o]: g has ldg
+ * elements between positions, and as out room for whole vectors of channels. */
+typedef struct ag_k_taps {
+  int64_t m, channels, lines, width, pitch, ldg, ldo;
+  const int64_t *off;
+} ag_k_taps;
+typedef void ag_k_conv_taps(const ag_k_taps *c, void *out, const void *x, const void *g, int add);
+/* One channel: out[p] += the same sum, g[line*width + col]. */
+typedef void ag_k_conv_dots(const ag_k_taps *c, void *out, const void *x, const void *g);
 /* Max pooling of c planes: values and the flat position in the plane of each maximum. */
 typedef void ag_k_maxpool(const ag_k_convgeom *g, void *out, int64_t *idx, const void *x);
 
@@ -97,6 +122,11 @@ typedef struct ag_kernels {
   ag_k_unfold *unfold[AG_K_NDTYPE];
   ag_k_fold *fold[AG_K_NDTYPE];
   ag_k_maxpool *maxpool[AG_K_NDTYPE];
+  int conv_mr; /* rows of a block of conv_rows */
+  ag_k_conv_planes *conv_planes[AG_K_NDTYPE];
+  ag_k_conv_rows *conv_rows[AG_K_NDTYPE];
+  ag_k_conv_taps *conv_taps[AG_K_NDTYPE];
+  ag_k_conv_dots *conv_dots[AG_K_NDTYPE];
   ag_k_sgd *sgd[AG_K_NDTYPE];
   ag_k_adam *adam[AG_K_NDTYPE];
   ag_k_random *uniform[AG_K_NDTYPE]; /* a + (b-a)*u, u in [0,1) */

@@ -2,7 +2,7 @@
  *
  * y = convolution(x, w), gx = conv_grad_input(g, w) and gw = conv_grad_weight(g, x) are three readings of one trilinear
  * form <g, x * w>: each is linear in both operands, and the derivatives of any of them are the other two.
- * All run by unfolding samples into columns and a matrix product. */
+ * Kernels in conv_direct.inc; those of one step are matrix products. */
 #include "ops/fn_util.h"
 
 typedef struct conv {
@@ -167,90 +167,153 @@ int ag__infer_conv_grad_weight(ag_infer *c) { return infer_grad(c, false); }
 
 /* ---- execution ----
  *
- * Where the kernel moves by single steps, a plane (with its padding) read as one flat line makes the columns of a tap
- * a shifted piece of that line: columns are long copies, folding them back long additions, whatever the shape of the
- * plane.  The product then has a few results between the rows that belong to no output; they are left out, or zero
- * on the way back.  Columns are made piece by piece, so that they stay in cache.  Other steps unfold whole samples. */
+ * Kernels of one step without padding are matrix products as they stand.  All others run on planes (conv_direct.inc): x
+ * is copied with its padding, one plane for each residue of the stride, so that each tap sees the positions of a line of
+ * results as they follow one another in memory.  The gradient in x is a convolution of g for each residue of x's places,
+ * with the taps that reach it; the gradient in w sums over the positions. */
 
-enum { COLUMN_BYTES = 1 << 17 };
-
-typedef struct flat {
-  bool on, padded, exact; /* exact: nothing lies between the rows */
-  int64_t plane, n, piece; /* elements of a padded plane, results of a line, of a piece of it */
-  int64_t inside;          /* where the input begins in a padded plane */
-  int64_t k[3], shift[3];  /* taps in three dimensions, and how far each moves */
-  int64_t in[4], out[4], at_x[4], at_y[4]; /* shape of x and y with channels first, and their strides in padded planes */
-} flat;
+enum { CONV_POSITIONS = 512 }; /* of one sum of the gradient in w */
 
 typedef struct conv_run {
   conv v;
-  flat f;
   int dtype, size;
-  ag_temp ta, tb, tc, tcol, tx, ty;
-  char *a, *b, *col, *px, *py; /* operands, columns, padded x and y of one group of one sample */
+  int64_t in[3], out[3], k[3], stride[3], dil[3], pad[3], taps; /* in three dims, the first ones of size 1 */
+  ag_k_planes planes;
+  int64_t plane;    /* elements of the planes of one channel */
+  int64_t low[3];   /* gradient in x: where the planes of g begin */
+  int64_t blocks;   /* elements of the weights of one group, made ready */
+  int64_t *off;
+  ag_temp ta, tb, tc, tx, tw, toff, tg, tsum;
+  char *a, *b, *x, *w, *g, *sum; /* operands; planes, weights, turned gradient, sums of one group */
 } conv_run;
 
-static void flat_geometry(flat *f, const conv *v, int size) {
-  const ag_k_convgeom *g = &v->geom;
-  memset(f, 0, sizeof *f);
-  f->on = !v->direct;
-  f->plane = f->n = 1;
-  f->k[0] = f->k[1] = f->k[2] = 1;
-  f->in[0] = v->cg;
-  f->out[0] = v->og;
-  for (int d = v->nd - 1; d >= 0; d--) {
-    if (g->stride[d] != 1) f->on = false;
-    f->padded |= g->pad[d] != 0;
-    f->k[d] = g->k[d];
-    f->shift[d] = g->dil[d] * f->plane;
-    f->in[1 + d] = g->in[d];
-    f->out[1 + d] = g->out[d];
-    f->at_x[1 + d] = f->at_y[1 + d] = f->plane;
-    f->inside += g->pad[d] * f->plane;
-    f->n += (g->out[d] - 1) * f->plane;
-    f->plane *= g->in[d] + 2 * g->pad[d];
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+static int64_t gcd(int64_t a, int64_t b) {
+  while (b) {
+    int64_t t = a % b;
+    a = b;
+    b = t;
   }
-  f->at_x[0] = f->plane;
-  f->at_y[0] = f->n;
-  f->exact = f->n == v->nout;
-  if (f->n > 2 * v->nout) f->on = false; /* too much between the rows */
-  f->piece = COLUMN_BYTES / (v->ck * size) / 16 * 16;
-  if (f->piece < 64) f->piece = 64;
-  if (f->piece > f->n) f->piece = f->n;
+  return a;
 }
 
 static void conv_end(conv_run *r) {
-  ag_temp *t[] = {&r->ty, &r->tx, &r->tcol, &r->tc, &r->tb, &r->ta};
+  ag_temp *t[] = {&r->tsum, &r->tg, &r->toff, &r->tw, &r->tx, &r->tc, &r->tb, &r->ta};
   for (int k = 0; k < AG_COUNT(t); k++) ag__temp_free(t[k]);
 }
 
-static bool zeros(ag_temp *t, char **p, int64_t n, int size) {
-  *p = ag__temp(t, (size_t)(n * size));
-  if (*p) memset(*p, 0, (size_t)(n * size));
+/* Memory for n1 * n2 elements; false when there is none. */
+static bool room(ag_temp *t, char **p, int64_t n1, int64_t n2, int64_t size, bool zero) {
+  int64_t n;
+  *p = NULL;
+  if (__builtin_mul_overflow(n1, n2, &n) || __builtin_add_overflow(n, AG_K_SLACK, &n) || __builtin_mul_overflow(n, size, &n)) {
+    ag__fail(AG_ERR_MEMORY, "convolution: padded planes are too large");
+    return false;
+  }
+  *p = ag__temp(t, (size_t)n);
+  if (*p && zero) memset(*p, 0, (size_t)n);
   return *p != NULL;
 }
 
-/* Both operands contiguous, and room for columns and padded planes. */
+/* Both operands contiguous; planes (zeros) of `channels` channels, offsets of n_off taps. */
+static bool conv_room(conv_run *r, int64_t channels, int64_t n_off) {
+  char *off = NULL;
+  ag_k_planes *p = &r->planes;
+  p->channels = channels;
+  r->plane = 1;
+  for (int d = 0; d < 3; d++)
+    if (__builtin_mul_overflow(r->plane, p->slots[d], &r->plane) || __builtin_mul_overflow(r->plane, p->size[d], &r->plane)) {
+      ag__fail(AG_ERR_MEMORY, "convolution: padded planes are too large");
+      return false;
+    }
+  if (!room(&r->tx, &r->x, channels, r->plane, r->size, true) || !room(&r->toff, &off, n_off, 1, sizeof(int64_t), false)) return false;
+  r->off = (int64_t *)(void *)off;
+  return true;
+}
+
 static int conv_begin(conv_run *r, const ag_exec *x, const int64_t *xs, const int64_t *ws) {
   memset(r, 0, sizeof *r);
-  const conv *v = &r->v;
-  const flat *f = &r->f;
-  conv_geometry(&r->v, x->p, xs, ws);
+  conv *v = &r->v;
+  conv_geometry(v, x->p, xs, ws);
   r->dtype = x->out[0].dtype;
   r->size = ag__dtype_size(r->dtype);
-  flat_geometry(&r->f, v, r->size);
+  r->taps = 1;
+  for (int d = 0, e = v->nd - 3; d < 3; d++, e++) {
+    const ag_k_convgeom *g = &v->geom;
+    r->in[d] = e < 0 ? 1 : g->in[e];
+    r->out[d] = e < 0 ? 1 : g->out[e];
+    r->k[d] = e < 0 ? 1 : g->k[e];
+    r->stride[d] = e < 0 ? 1 : g->stride[e];
+    r->dil[d] = e < 0 ? 1 : g->dil[e];
+    r->pad[d] = e < 0 ? 0 : g->pad[e];
+    r->taps *= r->k[d];
+  }
   r->a = ag__contig(&x->in[0], &r->ta);
   if (r->a) r->b = ag__contig(&x->in[1], &r->tb);
-  bool ok = r->b != NULL;
-  if (ok && !v->direct) {
-    r->col = ag__temp(&r->tcol, (size_t)(v->ck * (f->on ? f->piece : v->nout)) * (size_t)r->size);
-    ok = r->col != NULL;
-    if (ok && f->on && f->padded) ok = zeros(&r->tx, &r->px, v->cg * f->plane, r->size);
-    if (ok && f->on && !f->exact) ok = zeros(&r->ty, &r->py, v->og * f->n, r->size);
-  }
-  if (ok) return AG_OK;
+  if (r->b) return AG_OK;
   conv_end(r);
   return AG_ERR_MEMORY;
+}
+
+/* Planes of x, and where each tap (channel, place in the kernel) begins in them. */
+static bool planes_of_x(conv_run *r) {
+  ag_k_planes *p = &r->planes;
+  for (int d = 0; d < 3; d++) {
+    int64_t period = r->stride[d] / gcd(r->stride[d], r->dil[d]);
+    p->in[d] = r->in[d];
+    p->slots[d] = r->k[d] < period ? r->k[d] : period;
+    p->size[d] = r->out[d] + r->dil[d] * (r->k[d] - 1) / r->stride[d];
+    p->stride[d] = r->stride[d];
+    p->dil[d] = r->dil[d];
+    p->pad[d] = r->pad[d];
+  }
+  if (!conv_room(r, r->v.cg, r->v.ck)) return false;
+  int64_t *off = r->off;
+  for (int64_t c = 0; c < r->v.cg; c++)
+    for (int64_t i = 0; i < r->k[0]; i++)
+      for (int64_t j = 0; j < r->k[1]; j++)
+        for (int64_t k = 0; k < r->k[2]; k++) {
+          const int64_t t[3] = {i, j, k};
+          int64_t slot = c, at = 0;
+          for (int d = 0; d < 3; d++) slot = slot * p->slots[d] + t[d] % p->slots[d];
+          for (int d = 0; d < 3; d++) at = at * p->size[d] + t[d] * r->dil[d] / r->stride[d];
+          *off++ = slot * p->size[0] * p->size[1] * p->size[2] + at;
+        }
+  return true;
+}
+
+/* Weights as conv_rows reads them: m rows of k terms, row and terms anywhere in w. */
+static char *make_ready(const conv_run *r, char *to, int64_t m, int64_t row, int nd, const int64_t *shape, const int64_t *strides,
+                        const char *w) {
+  int64_t s[6], t[6], k = ag__numel(nd, shape), mr = ag__k->conv_mr, full = m / mr;
+  if (m <= 2) { /* as they are */
+    for (int64_t i = 0; i < m; i++) ag__k->pack(nd, shape, strides, 0, k, to + i * k * r->size, w + i * row * r->size, r->size);
+    return to + m * k * r->size;
+  }
+  memcpy(s, shape, sizeof(int64_t) * (size_t)nd);
+  memcpy(t, strides, sizeof(int64_t) * (size_t)nd);
+  s[nd] = mr;
+  t[nd] = row;
+  for (int64_t b = 0; b < full; b++, to += mr * k * r->size, w += mr * row * r->size)
+    ag__k->pack(nd + 1, s, t, 0, mr * k, to, w, r->size);
+  if (m > full * mr) {
+    char *line = r->w + (r->blocks - k) * r->size;
+    memset(to, 0, (size_t)(mr * k * r->size));
+    for (int64_t i = full * mr; i < m; i++, w += row * r->size) {
+      ag__k->pack(nd, shape, strides, 0, k, line, w, r->size);
+      ag__k->unpack(1, &k, &mr, 0, k, to + (i - full * mr) * r->size, line, r->size);
+    }
+    to += mr * k * r->size;
+  }
+  return to;
+}
+
+/* Room for m rows of k terms, and a line beside them. */
+static bool weights_room(conv_run *r, int64_t m, int64_t k) {
+  int64_t mr = m <= 2 ? 1 : ag__k->conv_mr;
+  r->blocks = ((m + mr - 1) / mr * mr + 1) * k;
+  return room(&r->tw, &r->w, (m + mr - 1) / mr * mr + 1, k, r->size, false);
 }
 
 static void *conv_token(const conv *v) { return ag__long_begin(v->n * v->cout * v->ck * v->nout, AG_LONG_MATH); }
@@ -264,100 +327,19 @@ static void fill_rows(int dtype, int64_t rows, int64_t n, void *y, const void *b
       for (int64_t i = 0; i < n; i++) ((double *)y)[r * n + i] = ((const double *)b)[r];
 }
 
-/* x among its padding; results spread to their places on the line. */
-static const char *flat_x(const conv_run *r, const char *x) {
-  const flat *f = &r->f;
-  if (!f->padded) return x;
-  ag__k->unpack(r->v.nd + 1, f->in, f->at_x, 0, r->v.cg * r->v.nin, r->px + f->inside * r->size, x, r->size);
-  return r->px;
-}
-static const char *flat_y(const conv_run *r, const char *y) {
-  const flat *f = &r->f;
-  if (f->exact) return y;
-  ag__k->unpack(r->v.nd + 1, f->out, f->at_y, 0, r->v.og * r->v.nout, r->py, y, r->size);
-  return r->py;
-}
-
-/* Columns start .. start+n of all taps, copied from x or added to it. */
-static void flat_columns(const conv_run *r, char *x, int64_t start, int64_t n, bool add) {
-  const flat *f = &r->f;
-  ag_k_ew *sum = ag__k->ew[AG_OP_add].fwd[r->dtype];
-  size_t bytes = (size_t)(n * r->size);
-  char *col = r->col;
-  x += start * r->size;
-  for (int64_t c = 0; c < r->v.cg; c++, x += f->plane * r->size)
-    for (int64_t i = 0; i < f->k[0]; i++)
-      for (int64_t j = 0; j < f->k[1]; j++)
-        for (int64_t k = 0; k < f->k[2]; k++, col += bytes) {
-          char *p = x + (i * f->shift[0] + j * f->shift[1] + k * f->shift[2]) * r->size;
-          if (add) sum(n, p, p, col, NULL, NULL);
-          else memcpy(col, p, bytes);
-        }
-}
-
-/* One group of one sample: y += w * columns of x. */
+/* One group of one sample. */
 static void forward(const conv_run *r, const char *x, const char *w, const char *bias, char *y) {
   const conv *v = &r->v;
-  const flat *f = &r->f;
-  double beta = bias ? 1 : 0;
-  if (!f->on) {
-    if (!v->direct) ag__k->unfold[r->dtype](&v->geom, r->col, x);
-    if (bias) fill_rows(r->dtype, v->og, v->nout, y, bias);
-    ag__gemm(r->dtype, 0, 0, v->og, v->nout, v->ck, 1, w, v->ck, v->direct ? x : r->col, v->nout, beta, y, v->nout);
-    return;
-  }
-  char *line = f->exact ? y : r->py;
-  x = flat_x(r, x);
-  if (bias) fill_rows(r->dtype, v->og, f->n, line, bias);
-  for (int64_t s = 0; s < f->n; s += f->piece) {
-    int64_t n = f->n - s < f->piece ? f->n - s : f->piece;
-    flat_columns(r, (char *)(uintptr_t)x, s, n, false);
-    ag__gemm(r->dtype, 0, 0, v->og, n, v->ck, 1, w, v->ck, r->col, n, beta, line + s * r->size, f->n);
-  }
-  if (!f->exact) ag__k->pack(v->nd + 1, f->out, f->at_y, 0, v->og * v->nout, y, line, r->size);
-}
-
-/* dx = columns of w^T g folded. */
-static void backward_x(const conv_run *r, const char *g, const char *w, char *dx) {
-  const conv *v = &r->v;
-  const flat *f = &r->f;
   if (v->direct) {
-    ag__gemm(r->dtype, 1, 0, v->ck, v->nout, v->og, 1, w, v->ck, g, v->nout, 0, dx, v->nout);
+    if (bias) fill_rows(r->dtype, v->og, v->nout, y, bias);
+    ag__gemm(r->dtype, 0, 0, v->og, v->nout, v->ck, 1, w, v->ck, x, v->nout, bias ? 1 : 0, y, v->nout);
     return;
   }
-  char *to = f->on && f->padded ? r->px : dx;
-  memset(to, 0, (size_t)(v->cg * (to == dx ? v->nin : f->plane) * r->size));
-  if (!f->on) {
-    ag__gemm(r->dtype, 1, 0, v->ck, v->nout, v->og, 1, w, v->ck, g, v->nout, 0, r->col, v->nout);
-    ag__k->fold[r->dtype](&v->geom, dx, r->col);
-    return;
-  }
-  g = flat_y(r, g);
-  for (int64_t s = 0; s < f->n; s += f->piece) {
-    int64_t n = f->n - s < f->piece ? f->n - s : f->piece;
-    ag__gemm(r->dtype, 1, 0, v->ck, n, v->og, 1, w, v->ck, g + s * r->size, f->n, 0, r->col, n);
-    flat_columns(r, to, s, n, true);
-  }
-  if (f->padded)
-    ag__k->pack(v->nd + 1, f->in, f->at_x, 0, v->cg * v->nin, dx, to + f->inside * r->size, r->size);
-}
-
-/* dw += g columns^T. */
-static void backward_w(const conv_run *r, const char *g, const char *x, char *dw) {
-  const conv *v = &r->v;
-  const flat *f = &r->f;
-  if (!f->on) {
-    if (!v->direct) ag__k->unfold[r->dtype](&v->geom, r->col, x);
-    ag__gemm(r->dtype, 0, 1, v->og, v->ck, v->nout, 1, g, v->nout, v->direct ? x : r->col, v->nout, 1, dw, v->ck);
-    return;
-  }
-  x = flat_x(r, x);
-  g = flat_y(r, g);
-  for (int64_t s = 0; s < f->n; s += f->piece) {
-    int64_t n = f->n - s < f->piece ? f->n - s : f->piece;
-    flat_columns(r, (char *)(uintptr_t)x, s, n, false);
-    ag__gemm(r->dtype, 0, 1, v->og, v->ck, n, 1, g + s * r->size, f->n, r->col, n, 1, dw, v->ck);
-  }
+  const ag_k_planes *p = &r->planes;
+  ag_k_rows c = {v->og, v->ck, r->out[1], r->out[2], p->size[2], r->out[2], 1, v->nout, v->cg * r->plane, r->off};
+  ag__k->conv_planes[r->dtype](p, r->x, x);
+  for (int64_t d = 0; d < r->out[0]; d++)
+    ag__k->conv_rows[r->dtype](&c, y + d * c.lines * c.width * r->size, w, r->x + d * p->size[1] * p->size[2] * r->size, bias);
 }
 
 int ag__exec_convolution(const ag_exec *x) {
@@ -368,18 +350,125 @@ int ag__exec_convolution(const ag_exec *x) {
   if (st) return st;
   const conv *v = &r.v;
   const char *bias = NULL;
-  if (x->n_in > 2 && !(bias = ag__contig(&x->in[2], &r.tc))) {
+  bool ready = v->og > 2 && !v->direct;
+  if ((x->n_in > 2 && !(bias = ag__contig(&x->in[2], &r.tc))) || (!v->direct && !planes_of_x(&r)) ||
+      (ready && !weights_room(&r, v->og, v->ck))) {
     conv_end(&r);
     return AG_ERR_MEMORY;
   }
   void *token = conv_token(v);
-  for (int64_t s = 0; s < v->n; s++)
-    for (int64_t k = 0; k < v->groups; k++)
-      forward(&r, r.a + (s * v->cin + k * v->cg) * v->nin * r.size, r.b + k * v->og * v->ck * r.size,
-              bias ? bias + k * v->og * r.size : NULL, out->data + (s * v->cout + k * v->og) * v->nout * r.size);
+  for (int64_t k = 0; k < v->groups; k++) {
+    const char *w = r.b + k * v->og * v->ck * r.size;
+    if (ready) make_ready(&r, r.w, v->og, v->ck, 1, &v->ck, &(int64_t){1}, w);
+    for (int64_t s = 0; s < v->n; s++)
+      forward(&r, r.a + (s * v->cin + k * v->cg) * v->nin * r.size, ready ? r.w : w, bias ? bias + k * v->og * r.size : NULL,
+              out->data + (s * v->cout + k * v->og) * v->nout * r.size);
+  }
   ag__blocking_end(token);
   conv_end(&r);
   return AG_OK;
+}
+
+/* ---- gradient in x ---- */
+
+/* Places place, place + stride, .. of dim d of x are reached by taps first, first + every, ..; how many taps. */
+static int64_t taps_of(const conv_run *r, int d, int64_t place, int64_t *first, int64_t *every) {
+  *every = r->stride[d] / gcd(r->stride[d], r->dil[d]);
+  for (int64_t t = 0; t < r->k[d] && t < *every; t++)
+    if ((place + r->pad[d] - t * r->dil[d]) % r->stride[d] == 0) {
+      *first = t;
+      return (r->k[d] - t + *every - 1) / *every;
+    }
+  return 0;
+}
+
+static int64_t residues(const conv_run *r, int d) { return r->stride[d] < r->in[d] ? r->stride[d] : r->in[d]; }
+
+/* Planes of g: gx at place q * stride + p is the sum over its taps t of w * g[q + (p + pad - t dil) / stride]. */
+static bool planes_of_g(conv_run *r) {
+  ag_k_planes *p = &r->planes;
+  for (int d = 0; d < 3; d++) {
+    r->low[d] = floor_div(r->pad[d] - r->dil[d] * (r->k[d] - 1), r->stride[d]);
+    p->in[d] = r->out[d];
+    p->slots[d] = p->stride[d] = p->dil[d] = 1;
+    p->size[d] = (r->in[d] + r->stride[d] - 1) / r->stride[d] + (r->pad[d] + r->stride[d] - 1) / r->stride[d] - r->low[d];
+    p->pad[d] = -r->low[d];
+  }
+  return conv_room(r, r->v.og, r->v.og * r->taps);
+}
+
+/* One residue of the places: its taps in each dim. */
+typedef struct residue {
+  int64_t place[3], first[3], every[3], n[3], k;
+} residue;
+
+/* The residues in turn, from place -1 of the last dim; false after the last.  Those without taps are left out. */
+static bool next_residue(const conv_run *r, residue *q) {
+  for (;;) {
+    int d = 2;
+    while (d >= 0 && ++q->place[d] >= residues(r, d)) q->place[d--] = 0;
+    if (d < 0) return false;
+    q->k = r->v.og;
+    for (d = 0; d < 3; d++) q->k *= q->n[d] = taps_of(r, d, q->place[d], &q->first[d], &q->every[d]);
+    if (q->k) return true;
+  }
+}
+
+/* Weights of a group and offsets in g's planes, residue after residue. */
+static void taps_of_g(conv_run *r, const char *w, bool offsets) {
+  const conv *v = &r->v;
+  char *to = r->w;
+  int64_t *off = r->off;
+  for (residue q = {.place = {0, 0, -1}}; next_residue(r, &q);) {
+    int64_t kk[3] = {r->k[1] * r->k[2], r->k[2], 1}, shape[4] = {v->og}, strides[4] = {v->ck}, at = 0;
+    for (int d = 0; d < 3; d++) {
+      shape[1 + d] = q.n[d];
+      strides[1 + d] = q.every[d] * kk[d];
+      at += q.first[d] * kk[d];
+    }
+    to = make_ready(r, to, v->cg, r->taps, 4, shape, strides, w + at * r->size);
+    if (!offsets) continue;
+    for (int64_t o = 0; o < v->og; o++)
+      for (int64_t i = 0; i < q.n[0]; i++)
+        for (int64_t j = 0; j < q.n[1]; j++)
+          for (int64_t k = 0; k < q.n[2]; k++) {
+            const int64_t t[3] = {i, j, k};
+            int64_t place = 0;
+            for (int d = 0; d < 3; d++)
+              place = place * r->planes.size[d] +
+                      (q.place[d] + r->pad[d] - (q.first[d] + t[d] * q.every[d]) * r->dil[d]) / r->stride[d] - r->low[d];
+            *off++ = o * r->plane + place;
+          }
+  }
+}
+
+static void backward_x(const conv_run *r, const char *g, const char *w, char *dx) {
+  const conv *v = &r->v;
+  const ag_k_planes *p = &r->planes;
+  if (v->direct) {
+    ag__gemm(r->dtype, 1, 0, v->ck, v->nout, v->og, 1, w, v->ck, g, v->nout, 0, dx, v->nout);
+    return;
+  }
+  int64_t first, every;
+  bool all = true;
+  for (int d = 0; d < 3; d++)
+    for (int64_t i = 0; i < residues(r, d) && all; i++) all = taps_of(r, d, i, &first, &every) > 0;
+  if (!all) memset(dx, 0, (size_t)(v->cg * v->nin * r->size));
+  ag__k->conv_planes[r->dtype](p, r->x, g);
+  const int64_t *off = r->off;
+  int64_t mr = v->cg <= 2 ? 1 : ag__k->conv_mr;
+  w = r->w;
+  for (residue q = {.place = {0, 0, -1}}; next_residue(r, &q);) {
+    int64_t n[3];
+    for (int d = 0; d < 3; d++) n[d] = (r->in[d] - q.place[d] + r->stride[d] - 1) / r->stride[d];
+    ag_k_rows c = {v->cg, q.k, n[1], n[2], p->size[2], r->stride[1] * r->in[2], r->stride[2], v->nin, v->og * r->plane, off};
+    for (int64_t i = 0; i < n[0]; i++)
+      ag__k->conv_rows[r->dtype](
+        &c, dx + (((q.place[0] + i * r->stride[0]) * r->in[1] + q.place[1]) * r->in[2] + q.place[2]) * r->size, w,
+        r->x + i * p->size[1] * p->size[2] * r->size, NULL);
+    off += q.k;
+    w += (v->cg + mr - 1) / mr * mr * q.k * r->size;
+  }
 }
 
 int ag__exec_conv_grad_input(const ag_exec *x) {
@@ -393,17 +482,52 @@ int ag__exec_conv_grad_input(const ag_exec *x) {
   int st = conv_begin(&r, x, out->shape, x->in[1].shape);
   if (st) return st;
   const conv *v = &r.v;
+  if (!v->direct && !(planes_of_g(&r) && weights_room(&r, v->cg, v->og * r.taps))) {
+    conv_end(&r);
+    return AG_ERR_MEMORY;
+  }
   void *token = conv_token(v);
-  for (int64_t s = 0; s < v->n; s++)
-    for (int64_t k = 0; k < v->groups; k++)
-      backward_x(&r, r.a + (s * v->cout + k * v->og) * v->nout * r.size, r.b + k * v->og * v->ck * r.size,
-                 out->data + (s * v->cin + k * v->cg) * v->nin * r.size);
+  for (int64_t k = 0; k < v->groups; k++) {
+    const char *w = r.b + k * v->og * v->ck * r.size;
+    if (!v->direct) taps_of_g(&r, w, k == 0);
+    for (int64_t s = 0; s < v->n; s++)
+      backward_x(&r, r.a + (s * v->cout + k * v->og) * v->nout * r.size, w, out->data + (s * v->cin + k * v->cg) * v->nin * r.size);
+  }
   ag__blocking_end(token);
   conv_end(&r);
   return AG_OK;
 }
 
-/* Samples are added one after the other, in their order. */
+/* ---- gradient in w: samples are added one after the other, in their order ---- */
+
+/* Few channels: vectors along the positions.  Else along the channels; *first: nothing has been summed yet. */
+static void backward_w(const conv_run *r, const char *g, const char *x, char *dw, bool few, bool *first) {
+  const conv *v = &r->v;
+  const ag_k_planes *p = &r->planes;
+  if (v->direct) {
+    ag__gemm(r->dtype, 0, 1, v->og, v->ck, v->nout, 1, g, v->nout, x, v->nout, 1, dw, v->ck);
+    return;
+  }
+  ag__k->conv_planes[r->dtype](p, r->x, x);
+  ag_k_taps c = {v->ck, v->og, r->out[1], r->out[2], p->size[2], v->og, (v->og + 15) / 16 * 16, r->off};
+  int64_t lines = CONV_POSITIONS / r->out[2] > 1 ? CONV_POSITIONS / r->out[2] : 1;
+  for (int64_t d = 0; d < r->out[0]; d++) {
+    const char *px = r->x + d * p->size[1] * p->size[2] * r->size, *pg = g + d * r->out[1] * r->out[2] * r->size;
+    for (int64_t o = 0; o < v->og && few; o++)
+      ag__k->conv_dots[r->dtype](&c, dw + o * v->ck * r->size, px, pg + o * v->nout * r->size);
+    for (int64_t i = 0; i < r->out[1] && !few; i += lines) {
+      c.lines = r->out[1] - i < lines ? r->out[1] - i : lines;
+      for (int64_t j = 0; j < r->out[2]; j += CONV_POSITIONS) {
+        c.width = r->out[2] - j < CONV_POSITIONS ? r->out[2] - j : CONV_POSITIONS;
+        int64_t shape[2] = {c.lines * c.width, v->og}, strides[2] = {1, v->nout};
+        ag__k->pack(2, shape, strides, 0, shape[0] * v->og, r->g, pg + (i * r->out[2] + j) * r->size, r->size);
+        ag__k->conv_taps[r->dtype](&c, r->sum, px + (i * c.pitch + j) * r->size, r->g, !*first);
+        *first = false;
+      }
+    }
+  }
+}
+
 int ag__exec_conv_grad_weight(const ag_exec *x) {
   const ag_raw *out = &x->out[0];
   if (out->numel == 0) return AG_OK;
@@ -413,11 +537,23 @@ int ag__exec_conv_grad_weight(const ag_exec *x) {
   int st = conv_begin(&r, x, x->in[1].shape, out->shape);
   if (st) return st;
   const conv *v = &r.v;
+  int64_t lanes = 64 / r.size, ldo = (v->og + 15) / 16 * 16, most = r.out[2] > CONV_POSITIONS ? r.out[2] : CONV_POSITIONS;
+  bool few = 3 * v->og * ((r.out[2] + lanes - 1) / lanes) < 2 * ((v->og + lanes - 1) / lanes) * r.out[2];
+  if (!v->direct && !(planes_of_x(&r) && (few || (room(&r.tg, &r.g, most, v->og, r.size, false) &&
+                                                   room(&r.tsum, &r.sum, v->ck, ldo, r.size, false))))) {
+    conv_end(&r);
+    return AG_ERR_MEMORY;
+  }
   void *token = conv_token(v);
-  for (int64_t s = 0; s < v->n; s++)
-    for (int64_t k = 0; k < v->groups; k++)
-      backward_w(&r, r.a + (s * v->cout + k * v->og) * v->nout * r.size, r.b + (s * v->cin + k * v->cg) * v->nin * r.size,
-                 out->data + k * v->og * v->ck * r.size);
+  for (int64_t k = 0; k < v->groups; k++) {
+    char *dw = out->data + k * v->og * v->ck * r.size;
+    bool first = true;
+    for (int64_t s = 0; s < v->n; s++)
+      backward_w(&r, r.a + (s * v->cout + k * v->og) * v->nout * r.size, r.b + (s * v->cin + k * v->cg) * v->nin * r.size, dw, few,
+                 &first);
+    if (!v->direct && !few)
+      ag__k->pack(2, (int64_t[]){v->og, v->ck}, (int64_t[]){1, ldo}, 0, v->og * v->ck, dw, r.sum, r.size);
+  }
   ag__blocking_end(token);
   conv_end(&r);
   return AG_OK;
