@@ -74,15 +74,16 @@ typedef struct ag_k_planes {
   int64_t channels, in[3], slots[3], size[3], stride[3], dil[3], pad[3]; /* pad may be negative */
 } ag_k_planes;
 typedef void ag_k_conv_planes(const ag_k_planes *c, void *planes, const void *x);
-/* out[i][line][col] = bias[i] + sum_p a[i][p] x[off[p] + line*pitch + col], at out + i*ldo + line*line_stride + col*step.
- * a: blocks of conv_mr rows as [p][row], the last block filled up with zeros; for m <= 2 rows as they are.  bias may be
- * NULL.  AG_K_SLACK elements behind the last that x needs are read. */
+/* out[i][line][col] = bias[i] + sum_p a[i][p] x[off[p] + line*pitch + col], at out + i*ldo + line*line_stride + col*step,
+ * for samples that lie xstep and ostep apart.  a: blocks of conv_mr rows as [p][row], the last block filled up with zeros;
+ * for m <= 2 rows as they are.  bias may be NULL.  panel: NULL, or room for k * 3 vectors of columns laid side by side
+ * (m > 2 only; dense[(v-1)*k + p] = p * v vectors for v 1..3).  AG_K_SLACK elements behind the last of x and panel are touched. */
 typedef struct ag_k_rows {
-  int64_t m, k, lines, width, pitch, line, step, ldo, xsize; /* xsize: elements of x, to choose the order of loops */
-  const int64_t *off;
+  int64_t m, k, lines, width, pitch, line, step, ldo, samples, xstep, ostep;
+  const int64_t *off, *dense;
 } ag_k_rows;
 enum { AG_K_SLACK = 8 * 16 };
-typedef void ag_k_conv_rows(const ag_k_rows *c, void *out, const void *a, const void *x, const void *bias);
+typedef void ag_k_conv_rows(const ag_k_rows *c, void *out, const void *a, const void *x, const void *bias, void *panel);
 /* out[p*ldo + o] = (add: +) sum over lines and columns of x[off[p] + line*pitch + col] g[line*width + col][o]: g has ldg
  * elements between positions, and as out room for whole vectors of channels. */
 typedef struct ag_k_taps {
@@ -122,7 +123,7 @@ typedef struct ag_kernels {
   ag_k_unfold *unfold[AG_K_NDTYPE];
   ag_k_fold *fold[AG_K_NDTYPE];
   ag_k_maxpool *maxpool[AG_K_NDTYPE];
-  int conv_mr; /* rows of a block of conv_rows */
+  int conv_mr, conv_lanes; /* rows of a block of conv_rows; bytes of a vector */
   ag_k_conv_planes *conv_planes[AG_K_NDTYPE];
   ag_k_conv_rows *conv_rows[AG_K_NDTYPE];
   ag_k_conv_taps *conv_taps[AG_K_NDTYPE];

@@ -182,9 +182,11 @@ typedef struct conv_run {
   int64_t plane;    /* elements of the planes of one channel */
   int64_t low[3];   /* gradient in x: where the planes of g begin */
   int64_t blocks;   /* elements of the weights of one group, made ready */
-  int64_t *off;
-  ag_temp ta, tb, tc, tx, tw, toff, tg, tsum;
-  char *a, *b, *x, *w, *g, *sum; /* operands; planes, weights, turned gradient, sums of one group */
+  int64_t some;     /* samples in the planes at a time */
+  bool dense;       /* columns side by side */
+  int64_t *off, *at; /* of the taps in the planes; in a panel */
+  ag_temp ta, tb, tc, tx, tw, toff, tat, tg, tsum;
+  char *a, *b, *x, *w, *g, *sum; /* operands; planes, weights, turned gradient or panel, sums of one group */
 } conv_run;
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
@@ -199,7 +201,7 @@ static int64_t gcd(int64_t a, int64_t b) {
 }
 
 static void conv_end(conv_run *r) {
-  ag_temp *t[] = {&r->tsum, &r->tg, &r->toff, &r->tw, &r->tx, &r->tc, &r->tb, &r->ta};
+  ag_temp *t[] = {&r->tsum, &r->tg, &r->tat, &r->toff, &r->tw, &r->tx, &r->tc, &r->tb, &r->ta};
   for (int k = 0; k < AG_COUNT(t); k++) ag__temp_free(t[k]);
 }
 
@@ -227,7 +229,7 @@ static bool conv_room(conv_run *r, int64_t channels, int64_t n_off) {
       ag__fail(AG_ERR_MEMORY, "convolution: padded planes are too large");
       return false;
     }
-  if (!room(&r->tx, &r->x, channels, r->plane, r->size, true) || !room(&r->toff, &off, n_off, 1, sizeof(int64_t), false)) return false;
+  if (!room(&r->tx, &r->x, channels * r->some, r->plane, r->size, true) || !room(&r->toff, &off, n_off, 1, sizeof(int64_t), false)) return false;
   r->off = (int64_t *)(void *)off;
   return true;
 }
@@ -249,6 +251,7 @@ static int conv_begin(conv_run *r, const ag_exec *x, const int64_t *xs, const in
     r->pad[d] = e < 0 ? 0 : g->pad[e];
     r->taps *= r->k[d];
   }
+  r->some = 1;
   r->a = ag__contig(&x->in[0], &r->ta);
   if (r->a) r->b = ag__contig(&x->in[1], &r->tb);
   if (r->b) return AG_OK;
@@ -280,6 +283,22 @@ static bool planes_of_x(conv_run *r) {
           for (int d = 0; d < 3; d++) at = at * p->size[d] + t[d] * r->dil[d] / r->stride[d];
           *off++ = slot * p->size[0] * p->size[1] * p->size[2] + at;
         }
+  return true;
+}
+
+/* m rows over lines of `width` results and more between them: are columns laid side by side?  Then samples of small planes
+ * go together. */
+static bool dense_room(conv_run *r, int64_t m, int64_t k, int64_t lines, int64_t width, int64_t pitch, int64_t n) {
+  int64_t gaps = ((lines - 1) * pitch + width) - lines * width, lanes = ag__k->conv_lanes / r->size;
+  r->dense = m >= 48 && r->in[0] == 1 && r->out[0] == 1 && r->stride[1] == 1 && r->stride[2] == 1 && k < (1 << 16) &&
+             gaps * 12 > lines * width;
+  if (!r->dense) return true;
+  while (r->some < n && r->some * lines * width < 32 * lanes) r->some++;
+  char *at;
+  if (!room(&r->tat, &at, 3 * k, 1, sizeof(int64_t), false) || !room(&r->tg, &r->g, k, 3 * lanes, r->size, false)) return false;
+  r->at = (int64_t *)(void *)at;
+  for (int64_t v = 0; v < 3; v++)
+    for (int64_t p = 0; p < k; p++) r->at[v * k + p] = p * (v + 1) * lanes;
   return true;
 }
 
@@ -327,8 +346,8 @@ static void fill_rows(int dtype, int64_t rows, int64_t n, void *y, const void *b
       for (int64_t i = 0; i < n; i++) ((double *)y)[r * n + i] = ((const double *)b)[r];
 }
 
-/* One group of one sample. */
-static void forward(const conv_run *r, const char *x, const char *w, const char *bias, char *y) {
+/* One group of n samples. */
+static void forward(const conv_run *r, int64_t n, const char *x, const char *w, const char *bias, char *y) {
   const conv *v = &r->v;
   if (v->direct) {
     if (bias) fill_rows(r->dtype, v->og, v->nout, y, bias);
@@ -336,10 +355,13 @@ static void forward(const conv_run *r, const char *x, const char *w, const char 
     return;
   }
   const ag_k_planes *p = &r->planes;
-  ag_k_rows c = {v->og, v->ck, r->out[1], r->out[2], p->size[2], r->out[2], 1, v->nout, v->cg * r->plane, r->off};
-  ag__k->conv_planes[r->dtype](p, r->x, x);
+  ag_k_rows c = {v->og, v->ck, r->out[1], r->out[2], p->size[2], r->out[2], 1, v->nout, n, v->cg * r->plane, v->cout * v->nout,
+                 r->off, r->at};
+  for (int64_t s = 0; s < n; s++)
+    ag__k->conv_planes[r->dtype](p, r->x + s * c.xstep * r->size, x + s * v->cin * v->nin * r->size);
   for (int64_t d = 0; d < r->out[0]; d++)
-    ag__k->conv_rows[r->dtype](&c, y + d * c.lines * c.width * r->size, w, r->x + d * p->size[1] * p->size[2] * r->size, bias);
+    ag__k->conv_rows[r->dtype](&c, y + d * c.lines * c.width * r->size, w, r->x + d * p->size[1] * p->size[2] * r->size, bias,
+                               r->dense ? r->g : NULL);
 }
 
 int ag__exec_convolution(const ag_exec *x) {
@@ -351,8 +373,9 @@ int ag__exec_convolution(const ag_exec *x) {
   const conv *v = &r.v;
   const char *bias = NULL;
   bool ready = v->og > 2 && !v->direct;
-  if ((x->n_in > 2 && !(bias = ag__contig(&x->in[2], &r.tc))) || (!v->direct && !planes_of_x(&r)) ||
-      (ready && !weights_room(&r, v->og, v->ck))) {
+  int64_t pitch = r.out[2] + r.dil[2] * (r.k[2] - 1) / r.stride[2];
+  if ((x->n_in > 2 && !(bias = ag__contig(&x->in[2], &r.tc))) ||
+      (!v->direct && !(dense_room(&r, v->og, v->ck, r.out[1], r.out[2], pitch, v->n) && planes_of_x(&r))) || (ready && !weights_room(&r, v->og, v->ck))) {
     conv_end(&r);
     return AG_ERR_MEMORY;
   }
@@ -360,8 +383,8 @@ int ag__exec_convolution(const ag_exec *x) {
   for (int64_t k = 0; k < v->groups; k++) {
     const char *w = r.b + k * v->og * v->ck * r.size;
     if (ready) make_ready(&r, r.w, v->og, v->ck, 1, &v->ck, &(int64_t){1}, w);
-    for (int64_t s = 0; s < v->n; s++)
-      forward(&r, r.a + (s * v->cin + k * v->cg) * v->nin * r.size, ready ? r.w : w, bias ? bias + k * v->og * r.size : NULL,
+    for (int64_t s = 0; s < v->n; s += r.some)
+      forward(&r, v->n - s < r.some ? v->n - s : r.some, r.a + (s * v->cin + k * v->cg) * v->nin * r.size, ready ? r.w : w, bias ? bias + k * v->og * r.size : NULL,
               out->data + (s * v->cout + k * v->og) * v->nout * r.size);
   }
   ag__blocking_end(token);
@@ -442,7 +465,7 @@ static void taps_of_g(conv_run *r, const char *w, bool offsets) {
   }
 }
 
-static void backward_x(const conv_run *r, const char *g, const char *w, char *dx) {
+static void backward_x(const conv_run *r, int64_t samples, const char *g, const char *w, char *dx) {
   const conv *v = &r->v;
   const ag_k_planes *p = &r->planes;
   if (v->direct) {
@@ -453,19 +476,22 @@ static void backward_x(const conv_run *r, const char *g, const char *w, char *dx
   bool all = true;
   for (int d = 0; d < 3; d++)
     for (int64_t i = 0; i < residues(r, d) && all; i++) all = taps_of(r, d, i, &first, &every) > 0;
-  if (!all) memset(dx, 0, (size_t)(v->cg * v->nin * r->size));
-  ag__k->conv_planes[r->dtype](p, r->x, g);
+  for (int64_t s = 0; s < samples; s++) {
+    if (!all) memset(dx + s * v->cin * v->nin * r->size, 0, (size_t)(v->cg * v->nin * r->size));
+    ag__k->conv_planes[r->dtype](p, r->x + s * v->og * r->plane * r->size, g + s * v->cout * v->nout * r->size);
+  }
   const int64_t *off = r->off;
   int64_t mr = v->cg <= 2 ? 1 : ag__k->conv_mr;
   w = r->w;
   for (residue q = {.place = {0, 0, -1}}; next_residue(r, &q);) {
     int64_t n[3];
     for (int d = 0; d < 3; d++) n[d] = (r->in[d] - q.place[d] + r->stride[d] - 1) / r->stride[d];
-    ag_k_rows c = {v->cg, q.k, n[1], n[2], p->size[2], r->stride[1] * r->in[2], r->stride[2], v->nin, v->og * r->plane, off};
+    ag_k_rows c = {v->cg, q.k, n[1], n[2], p->size[2], r->stride[1] * r->in[2], r->stride[2], v->nin, samples,
+                   v->og * r->plane, v->cin * v->nin, off, r->at};
     for (int64_t i = 0; i < n[0]; i++)
       ag__k->conv_rows[r->dtype](
         &c, dx + (((q.place[0] + i * r->stride[0]) * r->in[1] + q.place[1]) * r->in[2] + q.place[2]) * r->size, w,
-        r->x + i * p->size[1] * p->size[2] * r->size, NULL);
+        r->x + i * p->size[1] * p->size[2] * r->size, NULL, r->dense ? r->g : NULL);
     off += q.k;
     w += (v->cg + mr - 1) / mr * mr * q.k * r->size;
   }
@@ -482,7 +508,8 @@ int ag__exec_conv_grad_input(const ag_exec *x) {
   int st = conv_begin(&r, x, out->shape, x->in[1].shape);
   if (st) return st;
   const conv *v = &r.v;
-  if (!v->direct && !(planes_of_g(&r) && weights_room(&r, v->cg, v->og * r.taps))) {
+  if (!v->direct && !(dense_room(&r, v->cg, v->og * r.taps, r.in[1], r.in[2], r.in[2] + r.dil[2] * (r.k[2] - 1), v->n) &&
+                      planes_of_g(&r) && weights_room(&r, v->cg, v->og * r.taps))) {
     conv_end(&r);
     return AG_ERR_MEMORY;
   }
@@ -490,8 +517,8 @@ int ag__exec_conv_grad_input(const ag_exec *x) {
   for (int64_t k = 0; k < v->groups; k++) {
     const char *w = r.b + k * v->og * v->ck * r.size;
     if (!v->direct) taps_of_g(&r, w, k == 0);
-    for (int64_t s = 0; s < v->n; s++)
-      backward_x(&r, r.a + (s * v->cout + k * v->og) * v->nout * r.size, w, out->data + (s * v->cin + k * v->cg) * v->nin * r.size);
+    for (int64_t s = 0; s < v->n; s += r.some)
+      backward_x(&r, v->n - s < r.some ? v->n - s : r.some, r.a + (s * v->cout + k * v->og) * v->nout * r.size, w, out->data + (s * v->cin + k * v->cg) * v->nin * r.size);
   }
   ag__blocking_end(token);
   conv_end(&r);

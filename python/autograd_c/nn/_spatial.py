@@ -86,6 +86,9 @@ def _conv_transpose(f, nd, input, weight, bias, stride, padding, output_padding,
                      f"{s[1]} channels instead")
     size = [(n - 1) * st - 2 * p + d * (kk - 1) + e + 1
             for n, st, p, d, kk, e in zip(s[2:], stride, padding, dilation, k[2:], extra)]
+    if s[0] and min(size) < 1:
+        raise refuse(RuntimeError, f"Given input size per channel: ({' x '.join(map(str, s[2:]))}). Calculated output size per channel: "
+                     f"({' x '.join(map(str, size))}). Output size is too small")
     if all(e < st for e, st in zip(extra, stride)):
         r = apply(f, "conv_grad_input", (input, weight),
                   (nd, *stride, *padding, *dilation, groups, s[0], k[1] * groups, *size))
