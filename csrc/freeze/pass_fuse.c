@@ -22,7 +22,8 @@ enum { GROUP_MAX = 64, MOVE_MAX = 4096, TINY = 64, WORTH = 1024, LOOK = 48 };
 
 bool ag__ins_elementwise(const ag_ins *i) {
   if (!i->out[0].geo->contiguous || i->out[0].geo->numel == 0) return false;
-  if (ag__row_elementwise(ag__ins_row(i))) return true;
+  const ag_row *row = ag__ins_row(i);
+  if (ag__row_elementwise(row)) return !ag__row_checks(row, i->in[0].geo->dtype);
   switch (i->op) {
     case AG_OP_clone:
     case AG_OP_copy: {

@@ -301,7 +301,8 @@ static ag_tensor *source(const ag_plan *p, const ag_src *s, ag_tensor *const *in
 
 static void bump(ag_storage *s, uint32_t writes) { s->version += writes; }
 
-static void results(ag_plan *p, ag_tensor *const *in, ag_tensor **outs) {
+/* Counts the versions of what the program writes. */
+static void written(ag_plan *p, ag_tensor *const *in) {
   const ag_program *g = p->g;
   for (int64_t k = 0; k < p->n_written; k++) bump(p->written[k].st, p->written[k].writes);
   for (int32_t k = 0; k < p->n_vars; k++) {
@@ -309,6 +310,11 @@ static void results(ag_plan *p, ag_tensor *const *in, ag_tensor **outs) {
     if (!p->vars[k].writes || s->kind == AG_P_INTERNAL) continue;
     bump((s->kind == AG_P_INPUT ? in[s->index] : p->entry[s->index])->arr->st, p->vars[k].writes);
   }
+}
+
+static void results(ag_plan *p, ag_tensor *const *in, ag_tensor **outs) {
+  const ag_program *g = p->g;
+  written(p, in);
   for (int32_t k = 0; k < g->n_outputs; k++) {
     outs[k] = source(p, &g->outputs[k], in);
     ag_tensor_retain(outs[k]);
@@ -354,6 +360,7 @@ int ag_plan_run(ag_plan *p, int n_inputs, ag_tensor *const *inputs, ag_tensor **
     st = set_memory(p, inputs);
     if (AG_LIKELY(!st)) st = run_code(p);
     if (AG_LIKELY(!st)) results(p, inputs, outs);
+    else written(p, inputs); /* some of it, perhaps */
     drop_run(p);
     ag__cnt.replays++;
     p->info.replays++;

@@ -256,6 +256,7 @@ static ag_tensor *apply_plain(const ag_row *row, int n_in, ag_tensor *const *in,
   if (row->kind > AG_KIND_EW2 || row->flags & (OF_PARAM1 | OF_PARAM2) || ag__recording() || n_in != row->n_in) return NULL;
   if (!in[0] || !in[n_in - 1]) return NULL;
   ag_array *a = in[0]->arr, *b = in[n_in - 1]->arr;
+  if (ag__row_checks(row, a->dtype)) return NULL;
   ag_k_ew *fn = ag__k->ew[row->op].fwd[a->dtype];
   if (!fn || a->dtype != b->dtype || !a->contiguous || !b->contiguous || a->numel > 4096) return NULL;
   ag_array *shape = a;

@@ -144,12 +144,40 @@ int ag__exec_ewd(ag_k_ewd *fn, const ag_raw *g, const ag_raw x[3], const ag_raw 
   return blocks(NULL, fn, 5, ops, out, p);
 }
 
+/* Is there a zero among the integers of d?  Compilers make vector code of the inner loops. */
+static int zero_divisor(const ag_raw *d) {
+  ag_temp t;
+  const char *data = ag__contig(d, &t);
+  if (!data) return AG_ERR_MEMORY;
+  int64_t n = d->numel, hits = 0;
+  for (int64_t i = 0; i < n && !hits; i += BLOCK) {
+    int64_t m = n - i < BLOCK ? n - i : BLOCK;
+    int32_t any = 0;
+    if (d->dtype == AG_INT32) {
+      const int32_t *v = (const int32_t *)(const void *)data + i;
+      for (int64_t k = 0; k < m; k++) any |= v[k] == 0;
+    } else if (d->dtype == AG_INT64) {
+      const int64_t *v = (const int64_t *)(const void *)data + i;
+      for (int64_t k = 0; k < m; k++) any |= v[k] == 0;
+    } else {
+      any = memchr(data + i, 0, (size_t)m) != NULL;
+    }
+    hits = any;
+  }
+  ag__temp_free(&t);
+  return hits ? ag__fail(AG_ERR_RUNTIME, "ZeroDivisionError") : AG_OK;
+}
+
 int ag__exec_elementwise(const ag_exec *x) {
   const ag_row *row = x->row;
   int dtype = x->in[row->kind == AG_KIND_SEL3 ? 1 : 0].dtype;
   ag_k_ew *fn = ag__k->ew[row->op].fwd[dtype];
   if (AG_UNLIKELY(!fn))
     return ag__fail(AG_ERR_NOT_IMPLEMENTED, "\"%s\" is not implemented for '%s'", row->name, ag_dtype_name(dtype));
+  if (AG_UNLIKELY(ag__row_checks(row, dtype)) && x->out[0].numel) {
+    int st = zero_divisor(&x->in[1]);
+    if (st) return st;
+  }
   return ag__exec_ew(fn, x->n_in, x->in, &x->out[0], x->p ? x->p->f : NULL);
 }
 

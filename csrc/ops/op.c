@@ -104,8 +104,14 @@ int ag__infer_elementwise(ag_infer *c) {
   bool ok = row->types == AG_TYPES_ANY || (row->types == AG_TYPES_NUM && dtype != AG_BOOL) ||
             (row->types == AG_TYPES_INT && dtype < AG_FLOAT32) || ag__is_float(dtype);
   if (row->types == AG_TYPES_INT && dtype >= AG_FLOAT32) ok = false;
-  if (!ok)
-    return ag__fail(AG_ERR_RUNTIME, "\"%s\" is not implemented for '%s': it takes %s operands", row->name,
+  if (AG_UNLIKELY(!ok && dtype == AG_BOOL && (row->op == AG_OP_sub || row->op == AG_OP_neg)))
+    return row->op == AG_OP_neg
+               ? ag__fail(AG_ERR_RUNTIME, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
+                          "mask, use the `~` or `logical_not()` operator instead.")
+               : ag__fail(AG_ERR_RUNTIME, "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+                          "`logical_xor()` operator instead.");
+  if (AG_UNLIKELY(!ok))
+    return ag__fail(AG_ERR_NOT_IMPLEMENTED, "\"%s\" is not implemented for '%s': it takes %s operands", row->name,
                     ag_dtype_name(dtype), types_text[row->types]);
   o->dtype = row->kind == AG_KIND_CMP1 || row->kind == AG_KIND_CMP2 ? AG_BOOL : dtype;
   o->ndim = in[0]->ndim;

@@ -21,7 +21,8 @@ enum {
   OF_Y0 = 1 << 12, OF_Y1 = 1 << 13, OF_Y2 = 1 << 14,                       /* outputs a node saves */
   OF_BILIN01 = 1 << 15, OF_BILIN12 = 1 << 16, /* each of two inputs, when the other needs a gradient */
   OF_NO_INPLACE = 1 << 17,
-  OF_TIED = 1 << 18 /* the gradient is a function of the operands with derivative zero in them: see tie in vjp.c */
+  OF_TIED = 1 << 18, /* the gradient is a function of the operands with derivative zero in them: see tie in vjp.c */
+  OF_DIVIDES = 1 << 19      /* elementwise: of integers, a zero in operand 1 is an error */
 };
 
 enum ag_kind { AG_KIND_EW1, AG_KIND_EW2, AG_KIND_EW3, AG_KIND_CMP1, AG_KIND_CMP2, AG_KIND_SEL3, AG_KIND_FN };
@@ -82,6 +83,9 @@ void ag__ops_init(void); /* idempotent, thread-safe */
 /* Which operands a call writes when it runs in place: bit k for in[k] (optimizers, generators: more than in[0]). */
 uint32_t ag__row_writes(const ag_row *row, int n_in);
 static inline bool ag__row_elementwise(const ag_row *r) { return r->kind != AG_KIND_FN; }
+
+/* Operands of this dtype can make an elementwise row fail: it runs through exec alone, never in a fused loop. */
+static inline bool ag__row_checks(const ag_row *r, int dtype) { return r->flags & OF_DIVIDES && dtype < AG_FLOAT32; }
 
 /* The functions the FN rows demand. */
 #define FN(name, Grad, n_in, n_out, flags) int ag__infer_##name(ag_infer *c);

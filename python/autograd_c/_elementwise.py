@@ -149,12 +149,11 @@ def div(input, other, *, rounding_mode=None):
             return r
         y = apply(f, "floor", (binary_at(f, _DIV, "div", input, other),))  # carries the derivative, which is 0
         return where_at(f, y.detach() == r, y, r)
+    if rounding_mode == "trunc" and not promoted(input, other).is_floating_point:  # exact: no detour over floats
+        rest = binary_at(f, OPS["fmod"], "div", input, other)
+        return binary_at(f, OPS["floor_divide"], "div", binary_at(f, _SUB, "div", input, rest), other)
     r = binary_at(f, _DIV, "div", input, other)
-    if rounding_mode is None:
-        return r
-    whole = not isinstance(other, float) and not any(isinstance(x, Tensor) and x.is_floating_point() for x in (input, other))
-    r = _rounded(f, r, rounding_mode)
-    return cast_at(f, r, promoted(input, other)) if whole else r
+    return r if rounding_mode is None else _rounded(f, r, rounding_mode)
 
 
 divide = true_divide = div
