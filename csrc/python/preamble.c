@@ -81,3 +81,7 @@ ag_tensor *agpy_at1(int op, ag_tensor *a, int lasti) { return ag_call1(op, a, he
 ag_tensor *agpy_at2(int op, ag_tensor *a, ag_tensor *b, int lasti) { return ag_call2(op, a, b, here, lasti); }
 ag_tensor *agpy_at2s(int op, ag_tensor *a, double b, int rev, int lasti) { return ag_call2s(op, a, b, rev, here, lasti); }
 ag_tensor *agpy_at2i(int op, ag_tensor *a, int64_t b, int rev, int lasti) { return ag_call2i(op, a, b, rev, here, lasti); }
+
+#include <stdbool.h>
+
+#include "quick.inc"

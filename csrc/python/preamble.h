@@ -23,3 +23,9 @@ ag_tensor *agpy_at1(int op, ag_tensor *a, int lasti);
 ag_tensor *agpy_at2(int op, ag_tensor *a, ag_tensor *b, int lasti);
 ag_tensor *agpy_at2s(int op, ag_tensor *a, double b, int rev, int lasti);
 ag_tensor *agpy_at2i(int op, ag_tensor *a, int64_t b, int rev, int lasti);
+/* Puts the C versions of class Tensor's everyday attributes and methods over the Python ones (see quick.inc).  Each
+ * uintptr_t is the id() of an object that lives as long as the module: the class, class Size, the tuple of dtypes by code, cffi's
+ * type of a handle; then a bare Tensor and any object, with which the class's slots are found.  -1: left as they were. */
+int agpy_quick(uintptr_t tensor, uintptr_t size, uintptr_t dtypes, uintptr_t handle, uintptr_t probe, uintptr_t value, int basicsize);
+/* Whether subscripts hand over the caller's position. */
+void agpy_tracking(int on);

@@ -355,6 +355,7 @@ def set_line_tracking(on):
     if on == _ffi.tracking:
         return
     _ffi.tracking = on
+    lib.agpy_tracking(on)
     if not on:
         lib.ag_site_set(0, 0)
     other = {id(old): new_ for tracked, plain in _pairs for old, new_ in [(plain, tracked) if on else (tracked, plain)]}

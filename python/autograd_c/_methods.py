@@ -3,11 +3,12 @@ from sys import _getframe
 
 from . import _create, _elementwise, _index, _linear, _matrix, _more, _order, _reduce, _shape, random as _random
 from ._call import apply, apply_inplace, as_number
-from ._dtypes import BY_NAME, as_dtype, as_size, bool_, check_device, float32, float64, int32, int64, uint8
+from ._dtypes import BY_CODE, BY_NAME, as_dtype, as_size, bool_, check_device, float32, float64, int32, int64, uint8
+from ._dtypes import Size as _Size
 from ._dtypes import device as _device
 from ._dtypes import dtype as _dtype
 from ._elementwise import cast_at, copy_at, overwrite_at, where_at
-from ._ffi import check, lib, push_site, refuse
+from ._ffi import NULL, check, ffi, lib, push_site, refuse
 from ._tensor import Tensor
 
 # Functions that take no tensor first, or whose method differs.
@@ -222,4 +223,15 @@ def attach():
     Tensor.mT = Tensor.mH = _Attribute(_shape.mT_of, doc="The last two dims exchanged.")
 
 
+def quicken():
+    """The everyday attributes and methods become C functions (csrc/python/quick.inc); rarer uses come back to Python's."""
+    if not hasattr(lib, "agpy_quick"):
+        return
+    probe, mark = object.__new__(Tensor), object()
+    lib.agpy_quick(id(Tensor), id(_Size), id(_DTYPES), id(_HANDLE), id(probe), id(mark), Tensor.__basicsize__)
+    probe._h = NULL
+
+
+_DTYPES, _HANDLE = tuple(BY_CODE), ffi.typeof("ag_tensor *")
 attach()
+quicken()
