@@ -300,6 +300,35 @@ def _layer_norm(arrays, ints, floats):
     return y + arrays[2] if len(arrays) > 2 else y, mean, rstd
 
 
+def _layer_norm_backward(arrays, ints, floats):
+    g, x, mean, rstd = arrays[:4]
+    w = arrays[4] if len(arrays) > 4 else 1.0
+    dims = tuple(range(x.ndim - len(ints) + 1, x.ndim))
+    xhat = (x - mean) * rstd
+    h = g * w
+    dx = rstd * (h - h.mean(axis=dims, keepdims=True) - xhat * (h * xhat).mean(axis=dims, keepdims=True))
+    lead = tuple(range(x.ndim - len(ints) + 1))
+    outs = dx, (g * xhat).sum(axis=lead), g.sum(axis=lead)
+    return tuple(o if ints[0] >> k & 1 else np.zeros(0) for k, o in enumerate(outs))
+
+
+def _per_channel(a, x):
+    return a.reshape((1, -1) + (1,) * (x.ndim - 2))
+
+
+def _channel_sum(x):
+    return x.sum(axis=tuple(k for k in range(x.ndim) if k != 1))
+
+
+row("layer_norm_backward", _layer_norm_backward,
+    [dict(inputs=[rnd(3, 4), rnd(3, 4, seed=1), rnd(3, 1), rnd(3, 1, lo=0.5, hi=2)], ints=[1, 4], diff=[]),
+     dict(inputs=[rnd(70, 5), rnd(70, 5, seed=1), rnd(70, 1), rnd(70, 1, lo=0.5, hi=2), rnd(5)], ints=[7, 5], diff=[]),
+     dict(inputs=[rnd(2, 3, 2), rnd(2, 3, 2, seed=1), rnd(2, 1, 1), rnd(2, 1, 1, lo=0.5, hi=2), rnd(3, 2)], ints=[6, 3, 2], diff=[]),
+     dict(inputs=[rnd(2, 1500), rnd(2, 1500, seed=1), rnd(2, 1), rnd(2, 1, lo=0.5, hi=2), rnd(1500)], ints=[3, 1500], diff=[])], atol=4.0)
+row("scale_shift", lambda a, i, f: a[0] * _per_channel(a[1], a[0]) + (_per_channel(a[2], a[0]) if len(a) > 2 else 0),
+    [([rnd(3, 4), rnd(4)],), ([rnd(3, 4), rnd(4), rnd(4, seed=1)],), ([rnd(2, 3, 2), rnd(3)],), ([rnd(2, 3, 2, 2), rnd(3), rnd(3, seed=1)],), ([rnd(0, 3), rnd(3)],)])
+row("channel_dot", lambda a, i, f: _channel_sum(a[0] * a[1]),
+    [([rnd(3, 4), rnd(3, 4, seed=1)],), ([rnd(2, 3, 2), rnd(2, 3, 2, seed=1)],), ([rnd(0, 3), rnd(0, 3)],), dict(inputs=[rnd(150, 3), rnd(150, 3, seed=1)], diff=[])], atol=1.0)
 row("layer_norm", _layer_norm, [([rnd(3, 4)], [4], [1e-5]), ([rnd(2, 3, 2)], [3, 2], [1e-3]), ([rnd(3, 4), rnd(4)], [4], [1e-5]), ([rnd(3, 4), rnd(4), rnd(4, seed=1)], [4], [1e-5]),
                                 ([rnd(5)], [5], [0.1]), dict(inputs=[rnd(2, 1500), rnd(1500), rnd(1500, seed=1)], ints=[1500], floats=[1e-5], diff=[])], atol=1.0)
 

@@ -39,6 +39,16 @@ enum { AG_R_SUM, AG_R_PROD, AG_R_MAX, AG_R_MIN, AG_R_ANY, AG_R_ALL, AG_R_COUNT }
 typedef void ag_k_softmax(int64_t outer, int64_t n, int64_t inner, void *out, const void *x, int log);
 /* dx from g and y (the forward's result): softmax y*(g-sum(g*y)), log_softmax g-exp(y)*sum(g). */
 typedef void ag_k_softmax_bwd(int64_t outer, int64_t n, int64_t inner, void *dx, const void *g, const void *y, int log);
+/* ---- normalisation: rows of n; w, b of n may be NULL (w, then b) ---- */
+typedef void ag_k_layer_norm(int64_t rows, int64_t n, const void *x, const void *w, const void *b, double eps, void *y, void *mean,
+                             void *rstd);
+/* With h = g w, xhat = (x - mean) rstd: dx = rstd (h - mean(h) - xhat mean(h xhat)), dw = sum over rows of g xhat, db = sum of g;
+ * each may be NULL.  sums: room for 2 n. */
+typedef void ag_k_layer_norm_bwd(int64_t rows, int64_t n, const void *g, const void *x, const void *mean, const void *rstd,
+                                 const void *w, void *dx, void *dw, void *db, void *sums);
+/* outer x c x inner: out = x a[c] + b[c] (b may be NULL); out[c] = sum of u v */
+typedef void ag_k_scale_shift(int64_t outer, int64_t c, int64_t inner, void *out, const void *x, const void *a, const void *b);
+typedef void ag_k_channel_dot(int64_t outer, int64_t c, int64_t inner, void *out, const void *u, const void *v);
 /* out[o,k,i] = sum or product of x[o,0..k,i]. */
 typedef void ag_k_cumulate(int64_t outer, int64_t n, int64_t inner, void *out, const void *x, int prod);
 
@@ -116,6 +126,10 @@ typedef struct ag_kernels {
   ag_k_softmax *softmax[AG_K_NDTYPE];
   ag_k_softmax_bwd *softmax_bwd[AG_K_NDTYPE];
   ag_k_cumulate *cumulate[AG_K_NDTYPE];
+  ag_k_layer_norm *layer_norm[AG_K_NDTYPE];
+  ag_k_layer_norm_bwd *layer_norm_bwd[AG_K_NDTYPE];
+  ag_k_scale_shift *scale_shift[AG_K_NDTYPE];
+  ag_k_channel_dot *channel_dot[AG_K_NDTYPE];
   ag_k_cast *cast[AG_K_NDTYPE][AG_K_NDTYPE]; /* [from][to], C's conversions; to bool: x != 0 */
   ag_k_pack *pack;
   ag_k_unpack *unpack;

@@ -327,44 +327,6 @@ int ag__infer_layer_norm(ag_infer *c) {
   return AG_OK;
 }
 
-/* Sums go by eight partial sums, which a compiler may hold in vectors, added pairwise; blocks of 1024 keep the
- * error from growing with n.  The order is fixed by n alone. */
-#define LAYER_NORM(T, SUFFIX, SQRT)                                                                                  \
-  static T sum_##SUFFIX(const T *x, int64_t n, T shift, int square) {                                                \
-    double total = 0;                                                                                                \
-    for (int64_t s = 0; s < n; s += 1024) {                                                                          \
-      int64_t m = n - s < 1024 ? n - s : 1024, i = 0;                                                                \
-      T a[8] = {0};                                                                                                  \
-      for (; i + 8 <= m; i += 8)                                                                                     \
-        for (int l = 0; l < 8; l++) {                                                                                \
-          T d = x[s + i + l] - shift;                                                                                \
-          a[l] += square ? d * d : d;                                                                                \
-        }                                                                                                            \
-      for (int l = 0; i < m; i++, l++) {                                                                             \
-        T d = x[s + i] - shift;                                                                                      \
-        a[l] += square ? d * d : d;                                                                                  \
-      }                                                                                                              \
-      total += (double)(((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])));                          \
-    }                                                                                                                \
-    return (T)(total / (double)n);                                                                                   \
-  }                                                                                                                  \
-  static void layer_norm_##SUFFIX(int64_t rows, int64_t n, const T *x, const T *w, const T *b, double eps, T *y,     \
-                                  T *mean, T *rstd) {                                                                \
-    for (int64_t r = 0; r < rows; r++, x += n, y += n) {                                                             \
-      T m = sum_##SUFFIX(x, n, 0, 0), s = (T)1 / SQRT(sum_##SUFFIX(x, n, m, 1) + (T)eps);                            \
-      mean[r] = m;                                                                                                   \
-      rstd[r] = s;                                                                                                   \
-      if (w && b)                                                                                                    \
-        for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) * s * w[i] + b[i];                                         \
-      else if (w)                                                                                                    \
-        for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) * s * w[i];                                                \
-      else                                                                                                           \
-        for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) * s;                                                       \
-    }                                                                                                                \
-  }
-LAYER_NORM(float, f32, sqrtf)
-LAYER_NORM(double, f64, sqrt)
-
 int ag__exec_layer_norm(const ag_exec *x) {
   const ag_raw *a = &x->in[0];
   int64_t n = 1;
@@ -385,8 +347,7 @@ int ag__exec_layer_norm(const ag_exec *x) {
     void *token = ag__long_begin(a->numel * 8, AG_LONG_MATH);
     void *y = x->out[0].data, *mean = x->out[1].data, *rstd = x->out[2].data;
     const void *p = d[0], *w = d[1], *b = d[2];
-    if (a->dtype == AG_FLOAT32) layer_norm_f32(a->numel / n, n, p, w, b, x->p->f[0], y, mean, rstd);
-    else layer_norm_f64(a->numel / n, n, p, w, b, x->p->f[0], y, mean, rstd);
+    ag__k->layer_norm[a->dtype](a->numel / n, n, p, w, b, x->p->f[0], y, mean, rstd);
     ag__blocking_end(token);
   }
   for (int k = 0; k < 3; k++) ag__temp_free(&t[k]);
@@ -400,12 +361,29 @@ static ag_tensor *mean_of(ag_vjp *c, ag_tensor *a, int n) {
   return ag__b(c, AG_OP_mean, 1, &a, &p);
 }
 
+/* All that is wanted from one kernel. */
+static int layer_norm_fused(ag_vjp *c, ag_tensor *g, ag_tensor *x) {
+  int n_in = (int)c->node->n_in, n = c->p.ni;
+  ag_params p = {.ni = 1 + n, .i = {0}};
+  for (int k = 0; k < n_in; k++) p.i[0] |= (int64_t)c->need[k] << k;
+  memcpy(p.i + 1, c->p.i, sizeof(int64_t) * (size_t)n);
+  ag_tensor *in[5] = {g, x, ag__vy(c, 1), ag__vy(c, 2), n_in > 1 ? ag__vx(c, 1) : NULL}, *outs[3];
+  if (c->status) return c->status;
+  if (ag__apply(AG_OP_layer_norm_backward, n_in > 1 ? 5 : 4, in, &p, outs) < 0) return c->status = ag_last_status();
+  for (int k = 0; k < 3; k++) {
+    if (k < n_in && c->need[k] && !c->status) ag__give(c, k, outs[k]);
+    ag_tensor_release(outs[k]);
+  }
+  return c->status;
+}
+
 /* With h = g w, all means over the normalized dims: dx = rstd (h - mean(h) - xhat mean(h xhat)).  Where this is
  * differentiated again, mean and rstd must be functions of x, so they are computed anew in ops. */
 int ag__vjp_layer_norm(ag_vjp *c) {
   int n = c->p.ni;
   bool affine = c->node->n_in > 1;
   ag_tensor *x = ag__vx(c, 0), *g = c->g[0], *mean, *rstd, *xc;
+  if (g && !c->g[1] && !c->g[2] && !ag__grad_on()) return layer_norm_fused(c, g, x);
   if (ag__grad_on()) {
     mean = mean_of(c, x, n);
     xc = ag__b2(c, AG_OP_sub, x, mean);
@@ -442,6 +420,123 @@ int ag__vjp_layer_norm(ag_vjp *c) {
     dx = dx ? ag__b2(c, AG_OP_add, dx, r) : r;
   }
   return ag__give(c, 0, dx);
+}
+
+/* ints: which of dx, dw, db (bits; the others have no elements), the normalized shape */
+int ag__infer_layer_norm_backward(ag_infer *c) {
+  int st = ag__need(c, 4, 1, 0);
+  if (st) return st;
+  ag_array *g = c->in[0], *x = c->in[1], *w = c->n_in > 4 ? c->in[4] : NULL;
+  const int64_t *shape = ag__shape(x), *norm = c->p->i + 1;
+  int n = c->p->ni - 1, want = (int)c->p->i[0];
+  int64_t len = ag__numel(n, norm);
+  if ((st = ag__need_float(c, x->dtype))) return st;
+  bool fits = n <= x->ndim && memcmp(shape + x->ndim - n, norm, sizeof(int64_t) * (size_t)n) == 0 &&
+              ag__same_shape(g->ndim, ag__shape(g), x->ndim, shape) && c->in[2]->numel * len == x->numel &&
+              c->in[3]->numel * len == x->numel && (!w || w->numel == len);
+  for (int k = 0; k < c->n_in; k++) fits &= c->in[k]->dtype == x->dtype;
+  if (!fits) return ag__fail(AG_ERR_RUNTIME, "layer_norm_backward(): operands do not fit one another");
+  const int64_t none = 0;
+  ag__set_out(c, 0, x->dtype, want & 1 ? x->ndim : 1, want & 1 ? shape : &none);
+  for (int k = 1; k < 3; k++) ag__set_out(c, k, x->dtype, want >> k & 1 ? n : 1, want >> k & 1 ? norm : &none);
+  return AG_OK;
+}
+
+int ag__exec_layer_norm_backward(const ag_exec *x) {
+  const ag_raw *a = &x->in[1];
+  int want = (int)x->p->i[0], dtype = a->dtype, size = ag__dtype_size(dtype), st = AG_OK;
+  int64_t n = ag__numel(x->p->ni - 1, x->p->i + 1);
+  for (int k = 0; k < 3; k++)
+    if (x->out[k].numel) memset(x->out[k].data, 0, (size_t)x->out[k].numel * (size_t)size);
+  if (a->numel == 0) return AG_OK;
+  ag_temp t[5] = {{NULL, 0}}, ts = {NULL, 0};
+  const char *d[5] = {NULL};
+  for (int k = 0; k < x->n_in && !st; k++)
+    if (!(d[k] = ag__contig(&x->in[k], &t[k]))) st = AG_ERR_MEMORY;
+  char *sums = st ? NULL : ag__temp(&ts, (size_t)(2 * n * size));
+  if (sums) {
+    void *token = ag__long_begin(a->numel * 8, AG_LONG_MATH);
+    ag__k->layer_norm_bwd[dtype](a->numel / n, n, d[0], d[1], d[2], d[3], d[4], want & 1 ? x->out[0].data : NULL,
+                                 want & 2 ? x->out[1].data : NULL, want & 4 ? x->out[2].data : NULL, sums);
+    ag__blocking_end(token);
+  } else
+    st = AG_ERR_MEMORY;
+  ag__temp_free(&ts);
+  for (int k = 0; k < 5; k++) ag__temp_free(&t[k]);
+  return st;
+}
+
+/* ---- scale_shift: x a[c] + b[c], channel_dot: sum of u v for each channel; channels are dim 1 ---- */
+
+static int one_per_channel(const ag_infer *c, int k, const ag_array *x) {
+  ag_array *a = c->in[k];
+  if (a->dtype != x->dtype || a->ndim != 1 || a->numel != ag__shape(x)[1])
+    return ag__fail(AG_ERR_RUNTIME, "%s(): expected one number of type %s for each channel", c->row->name, ag__scalar_name(x->dtype));
+  return AG_OK;
+}
+
+int ag__infer_scale_shift(ag_infer *c) {
+  ag_array *x = c->in[0];
+  int st = ag__need(c, 2, 0, 0);
+  if (!st) st = ag__need_float(c, x->dtype);
+  if (!st && x->ndim < 2) st = ag__fail(AG_ERR_RUNTIME, "scale_shift(): expected at least 2 dimensions");
+  for (int k = 1; k < c->n_in && !st; k++) st = one_per_channel(c, k, x);
+  if (!st) ag__set_out(c, 0, x->dtype, x->ndim, ag__shape(x));
+  return st;
+}
+
+int ag__infer_channel_dot(ag_infer *c) {
+  ag_array *u = c->in[0], *v = c->in[1];
+  int st = ag__need_float(c, u->dtype);
+  if (st) return st;
+  if (u->ndim < 2 || u->dtype != v->dtype || !ag__same_shape(u->ndim, ag__shape(u), v->ndim, ag__shape(v)))
+    return ag__fail(AG_ERR_RUNTIME, "channel_dot(): expected two tensors of one shape and type with at least 2 dimensions");
+  ag__set_out(c, 0, u->dtype, 1, ag__shape(u) + 1);
+  return AG_OK;
+}
+
+static int exec_channels(const ag_exec *x, bool dot) {
+  const ag_raw *a = &x->in[0];
+  int64_t outer, ch, inner;
+  if (a->numel == 0) {
+    if (dot && x->out[0].numel) memset(x->out[0].data, 0, (size_t)x->out[0].numel * (size_t)ag__dtype_size(a->dtype));
+    return AG_OK;
+  }
+  ag__split3(a->ndim, a->shape, 1, &outer, &ch, &inner);
+  ag_temp t[3] = {{NULL, 0}};
+  const char *d[3] = {NULL};
+  int st = AG_OK;
+  for (int k = 0; k < x->n_in && k < 3 && !st; k++)
+    if (!(d[k] = ag__contig(&x->in[k], &t[k]))) st = AG_ERR_MEMORY;
+  if (!st) {
+    void *token = ag__long_begin(a->numel * 4, AG_LONG_MATH);
+    if (dot) ag__k->channel_dot[a->dtype](outer, ch, inner, x->out[0].data, d[0], d[1]);
+    else ag__k->scale_shift[a->dtype](outer, ch, inner, x->out[0].data, d[0], d[1], d[2]);
+    ag__blocking_end(token);
+  }
+  for (int k = 0; k < 3; k++) ag__temp_free(&t[k]);
+  return st;
+}
+int ag__exec_scale_shift(const ag_exec *x) { return exec_channels(x, false); }
+int ag__exec_channel_dot(const ag_exec *x) { return exec_channels(x, true); }
+
+int ag__vjp_scale_shift(ag_vjp *c) {
+  ag_tensor *g = c->g[0];
+  if (c->need[0]) ag__give(c, 0, ag__b2(c, AG_OP_scale_shift, g, ag__vx(c, 1)));
+  if (c->need[1] && !c->status) ag__give(c, 1, ag__b2(c, AG_OP_channel_dot, g, ag__vx(c, 0)));
+  if (c->node->n_in > 2 && c->need[2] && !c->status && g) {
+    ag_params p = {.ni = 1, .i = {0}};
+    for (int k = 0; k < g->arr->ndim; k++)
+      if (k != 1) p.i[p.ni++] = k;
+    ag__give(c, 2, ag__b(c, AG_OP_sum, 1, &g, &p));
+  }
+  return c->status;
+}
+
+int ag__vjp_channel_dot(ag_vjp *c) {
+  if (c->need[0]) ag__give(c, 0, ag__b2(c, AG_OP_scale_shift, ag__vx(c, 1), c->g[0]));
+  if (c->need[1] && !c->status) ag__give(c, 1, ag__b2(c, AG_OP_scale_shift, ag__vx(c, 0), c->g[0]));
+  return c->status;
 }
 
 /* ---- mse_loss; ints: reduction ---- */

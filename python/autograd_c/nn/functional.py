@@ -252,6 +252,13 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     return r if weight is None else r * weight
 
 
+def _affine(f, x, weight, bias):
+    """x times weight plus bias, one number for each channel (dim 1)."""
+    if weight is not None:
+        return apply(f, "scale_shift", (x, weight) if bias is None else (x, weight, bias))
+    return x if bias is None else x + _channels(bias, x.dim())
+
+
 def _channels(t, n):
     """A vector of channels ready to broadcast over (N, C, ...) of n dims."""
     return t.view(1, -1, *[1] * (n - 2))
@@ -271,9 +278,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     else:
         x = input.reshape(s[0], num_groups, -1)
         x = apply_multi(None, "layer_norm", (x,), 3, (x.shape[-1],), (float(eps),))[0].reshape(s)
-    if weight is not None:
-        x = x * _channels(weight, len(s))
-    return x if bias is None else x + _channels(bias, len(s))
+    return _affine(None, x, weight, bias)
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
@@ -301,13 +306,15 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     else:
         if running_mean is None or running_var is None:
             raise refuse(RuntimeError, "Expected running_mean and running_var to be defined when training=False")
-        centred = input - _channels(running_mean, n)
-        var = _channels(running_var, n)
-    scale = (var + eps).rsqrt()
+        scale = (running_var + eps).rsqrt()
+        if weight is not None:
+            scale = scale * weight
+        shift = running_mean * scale
+        return _affine(None, input, scale, -shift if bias is None else tied_at(None, bias, input, weight) - shift)
+    scale = (var + eps).rsqrt().reshape(-1)
     if weight is not None:
-        scale = scale * _channels(weight, n)
-    y = centred * scale
-    return y if bias is None else y + _channels(tied_at(None, bias, input, weight), n)
+        scale = scale * weight
+    return _affine(None, centred, scale, None if bias is None else tied_at(None, bias, input, weight))
 
 
 def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
@@ -326,10 +333,7 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
                 running_var.mul_(1.0 - momentum).add_(var.detach().mean(0).reshape(-1) * (momentum * count / max(count - 1, 1)))
     else:
         centred, var = input - _channels(running_mean, n), _channels(running_var, n)
-    y = centred * (var + eps).rsqrt()
-    if weight is not None:
-        y = y * _channels(weight, n)
-    return y if bias is None else y + _channels(tied_at(None, bias, input, weight), n)
+    return _affine(None, centred * (var + eps).rsqrt(), weight, None if bias is None else tied_at(None, bias, input, weight))
 
 
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
