@@ -12,6 +12,9 @@ enum { MOST = 128 };
 /* ---- how many ---- */
 
 static _Atomic int wanted; /* 0: not yet asked */
+int64_t ag__grain_divisor = 1;
+void ag_test_grain(int64_t divisor) { ag__grain_divisor = divisor < 1 ? 1 : divisor; }
+static inline int64_t fine(int64_t grain) { return grain > ag__grain_divisor ? grain / ag__grain_divisor : 1; }
 
 #if defined(__linux__)
 /* What the control group of this process may use of the machine, in cores; 0: no bound is known. */
@@ -283,13 +286,14 @@ static __attribute__((destructor)) void end(void) {
 /* ---- the caller ---- */
 
 int ag__parallel_width(int64_t n, int64_t grain) {
-  int64_t w = n / (grain > 0 ? grain : 1);
+  int64_t w = n / fine(grain);
   int t = threads_wanted();
   return w < 2 ? 1 : w < t ? (int)w : t;
 }
 
 int ag__parallel_run(int64_t n, int64_t grain, int width, ag_task *fn, void *ctx) {
   int w = ag__parallel_width(n, grain);
+  grain = fine(grain);
   if (width > 0 && w > width) w = width;
   if (n <= 0) return AG_OK;
   if (w <= 1 || atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) return fn(ctx, 0, 0, n);

@@ -19,17 +19,20 @@
  * trace, position) is known there, and no reference may be dropped there. */
 typedef int ag_task(void *ctx, int slot, int64_t from, int64_t to);
 
-/* Elements or pieces below which a chunk does not pay: with fewer than two grains the caller does all at once. */
-int ag__parallel_run(int64_t n, int64_t grain, int width, ag_task *fn, void *ctx);
+/* grain: elements or pieces below which a chunk does not pay.  Tests make it small, so that small work is cut too. */
+extern int64_t ag__grain_divisor;
+static inline bool ag__worth(int64_t n, int64_t grain) { return n * ag__grain_divisor >= 2 * grain; }
 
-/* Runs fn over 0 .. n, by threads when that is worth it.  The failure that is reported is that of the lowest chunk, as
- * without threads; chunks behind it may not have run. */
+/* Runs fn over 0 .. n, by threads when that is worth it, else by one call.  The failure that is reported is that of the
+ * lowest chunk, as without threads; chunks behind it may not have run. */
+int ag__parallel_run(int64_t n, int64_t grain, int width, ag_task *fn, void *ctx);
 static inline int ag__parallel(int64_t n, int64_t grain, ag_task *fn, void *ctx) {
-  if (AG_LIKELY(n < 2 * grain)) return n > 0 ? fn(ctx, 0, 0, n) : AG_OK;
+  if (AG_LIKELY(!ag__worth(n, grain))) return n > 0 ? fn(ctx, 0, 0, n) : AG_OK;
   return ag__parallel_run(n, grain, 0, fn, ctx);
 }
 
-/* How many slots a call over n pieces may see; give it to ag__parallel_run so that it holds. */
+/* How many slots a call over n pieces may see, 1 when it is not worth it; give it to ag__parallel_run so that it holds
+ * (0 there: any number). */
 int ag__parallel_width(int64_t n, int64_t grain);
 
 /* Threads of the pool alive now, for tests. */

@@ -170,7 +170,7 @@ static int add_to(ag_tensor **into, ag_tensor *g) {
   int st = AG_OK;
   if (!ag__grad_on() && !ag__recording() && sole(a) && a->arr->dtype == g->arr->dtype) {
     ag_raw in[2] = {ag__raw(a->arr), ag__raw(g->arr)};
-    st = ag__exec_ew(ag__k->ew[AG_OP_add].fwd[a->arr->dtype], 2, in, &in[0], NULL);
+    st = ag__exec_ew(ag__k->ew[AG_OP_add].fwd[a->arr->dtype], 2, in, &in[0], NULL, 1);
   } else {
     ag_tensor *sum = ag__apply1(AG_OP_add, 2, (ag_tensor *[]){a, g}, NULL);
     if (sum) {

@@ -1,5 +1,7 @@
 #include "freeze/plan.h"
 
+#include "ops/par.h"
+
 /* Elementwise units become loops over blocks that fit the first-level cache.
  *
  * Operands come in five ways: aligned (the block lies in memory as it stands), one value (spread over a block once
@@ -383,13 +385,28 @@ static bool plain(const builder *b, const ag_ins *i) {
   return true;
 }
 
+/* For the pool, when it is large. */
+static void set_grain(ag_step *s, const ag_ins *i) {
+  const ag_row *row = ag__ins_row(i);
+  int size = s->size, from = i->op == AG_OP_copy ? 1 : 0;
+  for (uint32_t j = (uint32_t)from, k = 0; j < i->n_in && i->op != AG_OP_fill; j++, k++) {
+    s->in_size[k] = (uint8_t)ag__dtype_size(i->in[j].geo->dtype);
+    if (s->in_size[k] > size) size = s->in_size[k];
+  }
+  int64_t grain = ag__grain(size, ag__row_elementwise(row) ? row->cost[0] : 1);
+  if (ag__worth(s->n, grain)) s->grain = grain;
+}
+
 int ag__plan_loop(ag_plan *p, const ag_unit *u) {
   builder b = {.p = p, .u = u, .width = 1};
   bool build = p->scratch != NULL;
   if (u->n == 1 && plain(&b, member(&b, 0))) {
     b.flat = true;
     b.block = u->numel;
-    return build ? emit(&b, member(&b, 0), p->g->members[u->first]) : AG_OK;
+    if (!build) return AG_OK;
+    int st = emit(&b, member(&b, 0), p->g->members[u->first]);
+    if (!st) set_grain(&p->code[p->n_code - 1], member(&b, 0));
+    return st;
   }
   int st = survey(&b);
   int64_t resident = 0;
@@ -416,7 +433,12 @@ int ag__plan_loop(ag_plan *p, const ag_unit *u) {
     }
     if (!st) st = walk(&b, true);
     if (!st && loop) {
-      *loop = (ag_loop){u->numel, b.block, (int32_t)b.n_pro, (int32_t)b.n_steps, b.pro, b.steps, b.inc};
+      int64_t cost = 1; /* the blocks of a loop wait in the first-level cache: half of what memory costs */
+      for (int32_t k = 0; k < u->n; k++) {
+        const ag_row *row = ag__ins_row(member(&b, k));
+        cost += ag__row_elementwise(row) ? row->cost[0] : 1;
+      }
+      *loop = (ag_loop){u->numel, b.block, cost / 2 + 1, (int32_t)b.n_pro, (int32_t)b.n_steps, b.pro, b.steps, b.inc};
       ag_step *s = AG_PUSH(p->code, p->n_code, p->cap_code);
       if (!s) st = AG_ERR_MEMORY;
       else {

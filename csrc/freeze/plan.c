@@ -232,7 +232,7 @@ ag_plan *ag__plan_new(ag_program *g, uint64_t off) {
   /* Twice over the units: once for the size of the loops' blocks, once for the code. */
   if (!st) st = add_code(p);
   if (!st) {
-    p->scratch_bytes += 64;
+    p->scratch_bytes = (p->scratch_bytes + 127) & ~(int64_t)63;
     p->scratch = ag__alloc((size_t)p->scratch_bytes);
     if (!p->scratch) st = AG_ERR_MEMORY;
   }
@@ -257,6 +257,7 @@ void ag_plan_release(ag_plan *p) {
   AG_VEC_FREE(p->code, p->cap_code);
   if (p->arena) ag__free(p->arena, (size_t)p->arena_bytes);
   if (p->scratch) ag__free(p->scratch, (size_t)p->scratch_bytes);
+  if (p->more) ag__free(p->more, (size_t)p->more_bytes);
   ag__program_free(p->g);
   ag__bump_free(&p->mem);
   ag__free(p, sizeof *p);

@@ -31,8 +31,9 @@ typedef struct ag_spread { /* a strided or repeated operand */
 
 typedef struct ag_step {
   uint8_t kind, size; /* size: bytes per element moved */
+  uint8_t in_size[3]; /* with a grain: bytes by which the operands advance; 0: stays */
   int32_t ins;
-  int64_t n;
+  int64_t n, grain;   /* grain: one kernel over whole operands large enough for the pool; else 0 */
   union {
     ag_k_ew *ew;
     ag_k_cast *cast;
@@ -47,7 +48,7 @@ typedef struct ag_step {
 
 /* Steps run for block after block of numel elements; prologue steps once before. */
 typedef struct ag_loop {
-  int64_t numel, block;
+  int64_t numel, block, cost; /* cost: of one element in all steps, in additions */
   int32_t n_pro, n_steps;
   ag_step *pro, *steps;
   uint8_t (*inc)[4]; /* bytes per element by which out, in[0..2] advance; 0: stays in its block */
@@ -86,7 +87,8 @@ struct ag_plan {
   ag_step *code;
   int64_t n_code, cap_code;
   char *arena, *scratch;
-  int64_t arena_bytes, scratch_bytes, lower_bound;
+  char *more; /* scratch of the pool's threads, made when a run first has use for them */
+  int64_t arena_bytes, scratch_bytes, more_bytes, lower_bound;
   ag_tile *tiles; /* constants spread over a block, for the loops; freed after the build, as the map */
   int64_t n_tiles, cap_tiles;
   ag_pmap tile_of;

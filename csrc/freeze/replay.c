@@ -1,6 +1,7 @@
 #include "freeze/plan.h"
 
 #include "ops/exec.h"
+#include "ops/par.h"
 
 #include <stdio.h>
 
@@ -61,18 +62,74 @@ static inline void simple_step(const ag_step *s, char *out, const char *a, const
   }
 }
 
-static void run_loop(const ag_loop *l) {
-  void *token = l->numel * l->n_steps >= LONG_WORK ? ag__blocking_begin() : NULL;
-  for (int32_t k = 0; k < l->n_pro; k++) simple_step(&l->pro[k], l->pro[k].out, l->pro[k].in[0], NULL, NULL, 0, l->block);
-  for (int64_t start = 0; start < l->numel; start += l->block) {
-    int64_t n = l->numel - start < l->block ? l->numel - start : l->block;
+/* A loop as a task over its blocks.  A thread of the pool has blocks of its own for what stays in the cache: all
+ * pointers into the plan's scratch move by its distance from there. */
+typedef struct loop_run {
+  const ag_plan *p;
+  const ag_loop *l;
+} loop_run;
+
+static char *moved(const ag_plan *p, const char *x, int64_t by) {
+  uintptr_t at = (uintptr_t)x - (uintptr_t)p->scratch;
+  return (char *)(uintptr_t)x + (at < (uintptr_t)p->scratch_bytes ? by : 0);
+}
+
+static int loop_blocks(void *ctx, int slot, int64_t from, int64_t to) {
+  const loop_run *r = ctx;
+  const ag_loop *l = r->l;
+  int64_t by = slot ? r->p->more + (slot - 1) * r->p->scratch_bytes - r->p->scratch : 0, end = to * l->block;
+  if (end > l->numel) end = l->numel;
+  for (int32_t k = 0; k < l->n_pro; k++)
+    simple_step(&l->pro[k], moved(r->p, l->pro[k].out, by), l->pro[k].in[0], NULL, NULL, 0, l->block);
+  for (int64_t start = from * l->block; start < end; start += l->block) {
+    int64_t n = end - start < l->block ? end - start : l->block;
     for (int32_t k = 0; k < l->n_steps; k++) {
       const ag_step *s = &l->steps[k];
       const uint8_t *inc = l->inc[k];
-      simple_step(s, s->out + start * inc[0], s->in[0] + start * inc[1], s->in[1] ? s->in[1] + start * inc[2] : NULL,
-                  s->in[2] ? s->in[2] + start * inc[3] : NULL, start, n);
+      char *out = s->out + start * inc[0];
+      const char *in[3];
+      for (int j = 0; j < 3; j++) in[j] = s->in[j] ? s->in[j] + start * inc[1 + j] : NULL;
+      if (by) {
+        if (!inc[0]) out = moved(r->p, out, by);
+        for (int j = 0; j < 3; j++)
+          if (!inc[1 + j]) in[j] = moved(r->p, in[j], by);
+      }
+      simple_step(s, out, in[0], in[1], in[2], start, n);
     }
   }
+  return AG_OK;
+}
+
+static void run_loop(ag_plan *p, const ag_loop *l) {
+  void *token = l->numel * l->n_steps >= LONG_WORK ? ag__blocking_begin() : NULL;
+  loop_run r = {p, l};
+  int64_t n = (l->numel + l->block - 1) / l->block, grain = (ag__grain(4, l->cost) + l->block - 1) / l->block;
+  int width = ag__worth(n, grain) ? ag__parallel_width(n, grain) : 1;
+  int64_t room = (width - 1) * p->scratch_bytes;
+  if (room > p->more_bytes) {
+    if (p->more) ag__free(p->more, (size_t)p->more_bytes);
+    p->more = ag__alloc((size_t)room);
+    p->more_bytes = p->more ? room : 0;
+    if (!p->more) width = 1; /* alone, then */
+  }
+  if (width == 1) loop_blocks(&r, 0, 0, n);
+  else ag__parallel_run(n, grain, width, loop_blocks, &r);
+  ag__blocking_end(token);
+}
+
+/* One kernel over whole operands. */
+static int step_part(void *ctx, int slot, int64_t from, int64_t to) {
+  const ag_step *s = ctx;
+  const char *in[3];
+  (void)slot;
+  for (int j = 0; j < 3; j++) in[j] = s->in[j] ? s->in[j] + from * s->in_size[j] : NULL;
+  simple_step(s, s->out + from * s->size, in[0], in[1], in[2], from, to - from);
+  return AG_OK;
+}
+
+static void run_large(const ag_step *s) {
+  void *token = s->n >= LONG_WORK ? ag__blocking_begin() : NULL;
+  ag__parallel(s->n, s->grain, step_part, (void *)(uintptr_t)s);
   ag__blocking_end(token);
 }
 
@@ -84,18 +141,24 @@ static int failed_at(const ag_plan *p, const ag_step *s, int st) {
   return st;
 }
 
-static int run_code(const ag_plan *p) {
+static int run_code(ag_plan *p) {
   const ag_step *s = p->code, *end = s + p->n_code;
   for (; s < end; s++) {
     switch (s->kind) {
-      case AG_STEP_EW: s->f.ew(s->n, s->out, s->in[0], s->in[1], s->in[2], s->p); break;
+      case AG_STEP_EW:
+        if (AG_LIKELY(!s->grain)) s->f.ew(s->n, s->out, s->in[0], s->in[1], s->in[2], s->p);
+        else run_large(s);
+        break;
       case AG_STEP_EXEC: {
         int st = ag__exec(s->f.exec);
         if (AG_UNLIKELY(st)) return failed_at(p, s, st);
         break;
       }
-      case AG_STEP_LOOP: run_loop(s->f.loop); break;
-      default: simple_step(s, s->out, s->in[0], s->in[1], s->in[2], 0, s->n); break;
+      case AG_STEP_LOOP: run_loop(p, s->f.loop); break;
+      default:
+        if (AG_LIKELY(!s->grain)) simple_step(s, s->out, s->in[0], s->in[1], s->in[2], 0, s->n);
+        else run_large(s);
+        break;
     }
   }
   return AG_OK;

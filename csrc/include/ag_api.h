@@ -66,6 +66,9 @@ void ag_counters_reset_peak(void);
 void ag_cache_trim(void);
 /* Tests only: let the k-th allocation from now fail (k = 1 is the next); 0 switches off. */
 void ag_test_fail_alloc(int64_t k);
+/* Tests only: work counts divisor times its size where it is asked whether threads pay; 1 switches off.  Not while
+ * another thread is inside the library. */
+void ag_test_grain(int64_t divisor);
 
 /* Called around work long enough to let other threads of the host language run (Python's
  * interpreter lock).  begin returns a token for end.  Process-wide; set once, before other calls. */

@@ -1,4 +1,5 @@
 #include "ops/exec.h"
+#include "ops/par.h"
 
 /* Elements per block of the strided and broadcast path: three operands and a result stay in L1. */
 enum { BLOCK = 512 };
@@ -20,14 +21,14 @@ char *ag__contig(const ag_raw *r, ag_temp *t) {
   if (r->contiguous) return r->data;
   int size = ag__dtype_size(r->dtype);
   if (!ag__temp(t, (size_t)r->numel * (size_t)size)) return NULL;
-  ag__k->pack(r->ndim, r->shape, r->strides, 0, r->numel, t->data, r->data, size);
+  ag__par_pack(r->ndim, r->shape, r->strides, r->numel, t->data, r->data, size);
   return t->data;
 }
 
 void ag__store(const ag_raw *out, const void *data) {
   int size = ag__dtype_size(out->dtype);
-  if (out->contiguous) memmove(out->data, data, (size_t)out->numel * (size_t)size);
-  else ag__k->unpack(out->ndim, out->shape, out->strides, 0, out->numel, out->data, data, size);
+  if (out->contiguous) ag__par_copy(out->data, data, out->numel * size);
+  else ag__par_unpack(out->ndim, out->shape, out->strides, out->numel, out->data, data, size);
 }
 
 /* An operand as the block loop sees it. */
@@ -68,53 +69,85 @@ static void fill_scalar(void *buf, const char *x, int size, int64_t n) {
 }
 
 /* One loop for both forms of kernel: n_ops operands, the first handed over as `g` when ewd. */
-static int blocks(ag_k_ew *ew, ag_k_ewd *ewd, int n_ops, const ag_raw *const *in, const ag_raw *out, const double *p) {
+typedef struct job {
+  ag_k_ew *ew;
+  ag_k_ewd *ewd;
+  int n_ops;
+  const ag_raw *out;
+  const double *p;
+  operand op[5]; /* data NULL: absent */
+} job;
+
+static int whole(void *ctx, int slot, int64_t from, int64_t to) {
+  const job *b = ctx;
+  const char *at[5] = {0};
+  (void)slot;
+  for (int k = 0; k < b->n_ops; k++) at[k] = b->op[k].data ? b->op[k].data + from * b->op[k].size : NULL;
+  char *o = b->out->data + from * ag__dtype_size(b->out->dtype);
+  if (b->ew) b->ew(to - from, o, at[0], at[1], at[2], b->p);
+  else b->ewd(to - from, o, at[0], at[1], at[2], at[3], at[4], b->p);
+  return AG_OK;
+}
+
+static int by_blocks(void *ctx, int slot, int64_t from, int64_t to) {
+  const job *b = ctx;
+  const ag_raw *out = b->out;
   _Alignas(64) char buf[5][BLOCK * 8];
   _Alignas(64) char obuf[BLOCK * 8];
-  operand op[5];
   const char *at[5] = {0};
-  int64_t n = out->numel;
   int osize = ag__dtype_size(out->dtype);
-  bool direct = out->contiguous, simple = direct;
-  for (int k = 0; k < n_ops; k++) {
-    if (!in[k] || !in[k]->data) continue;
-    set_operand(&op[k], in[k], out);
-    if (op[k].how != FULL) simple = false;
-  }
-  void *token = n >= LONG_WORK ? ag__blocking_begin() : NULL;
-  if (simple) {
-    for (int k = 0; k < n_ops; k++) at[k] = in[k] && in[k]->data ? in[k]->data : NULL;
-    if (ew) ew(n, out->data, at[0], at[1], at[2], p);
-    else ewd(n, out->data, at[0], at[1], at[2], at[3], at[4], p);
-  } else {
-    int64_t first = n < BLOCK ? n : BLOCK;
-    for (int k = 0; k < n_ops; k++)
-      if (in[k] && in[k]->data && op[k].how == SCALAR) fill_scalar(buf[k], op[k].data, op[k].size, first);
-    for (int64_t start = 0; start < n; start += BLOCK) {
-      int64_t m = n - start < BLOCK ? n - start : BLOCK;
-      for (int k = 0; k < n_ops; k++) {
-        if (!in[k] || !in[k]->data) continue;
-        if (op[k].how == FULL) {
-          at[k] = op[k].data + start * op[k].size;
-        } else {
-          if (op[k].how == STRIDED)
-            ag__k->pack(out->ndim, out->shape, op[k].strides, start, m, buf[k], op[k].data, op[k].size);
-          at[k] = buf[k];
-        }
+  int64_t first = to - from < BLOCK ? to - from : BLOCK;
+  (void)slot;
+  for (int k = 0; k < b->n_ops; k++)
+    if (b->op[k].data && b->op[k].how == SCALAR) fill_scalar(buf[k], b->op[k].data, b->op[k].size, first);
+  for (int64_t start = from; start < to; start += BLOCK) {
+    int64_t m = to - start < BLOCK ? to - start : BLOCK;
+    for (int k = 0; k < b->n_ops; k++) {
+      const operand *op = &b->op[k];
+      if (!op->data) continue;
+      if (op->how == FULL) {
+        at[k] = op->data + start * op->size;
+      } else {
+        if (op->how == STRIDED) ag__k->pack(out->ndim, out->shape, op->strides, start, m, buf[k], op->data, op->size);
+        at[k] = buf[k];
       }
-      char *o = direct ? out->data + start * osize : obuf;
-      if (ew) ew(m, o, at[0], at[1], at[2], p);
-      else ewd(m, o, at[0], at[1], at[2], at[3], at[4], p);
-      if (!direct) ag__k->unpack(out->ndim, out->shape, out->strides, start, m, out->data, obuf, osize);
     }
+    char *o = out->contiguous ? out->data + start * osize : obuf;
+    if (b->ew) b->ew(m, o, at[0], at[1], at[2], b->p);
+    else b->ewd(m, o, at[0], at[1], at[2], at[3], at[4], b->p);
+    if (!out->contiguous) ag__k->unpack(out->ndim, out->shape, out->strides, start, m, out->data, obuf, osize);
   }
+  return AG_OK;
+}
+
+static int blocks(ag_k_ew *ew, ag_k_ewd *ewd, int n_ops, const ag_raw *const *in, const ag_raw *out, const double *p, int cost) {
+  job b;
+  b.ew = ew;
+  b.ewd = ewd;
+  b.n_ops = n_ops;
+  b.out = out;
+  b.p = p;
+  bool simple = out->contiguous;
+  int size = ag__dtype_size(out->dtype);
+  for (int k = 0; k < n_ops; k++) {
+    b.op[k].data = NULL;
+    if (!in[k] || !in[k]->data) continue;
+    set_operand(&b.op[k], in[k], out);
+    if (b.op[k].size > size) size = b.op[k].size;
+    if (b.op[k].how != FULL) simple = false;
+  }
+  void *token = out->numel >= LONG_WORK ? ag__blocking_begin() : NULL;
+  ag_task *fn = simple ? whole : by_blocks;
+  int64_t grain = ag__grain(size, cost + !simple);
+  if (!ag__worth(out->numel, grain) || !(out->contiguous || ag__apart(out->ndim, out->shape, out->strides))) fn(&b, 0, 0, out->numel);
+  else ag__parallel_run(out->numel, grain, 0, fn, &b);
   ag__blocking_end(token);
   return AG_OK;
 }
 
-int ag__exec_ew(ag_k_ew *fn, int n_in, const ag_raw *in, const ag_raw *out, const double *p) {
+int ag__exec_ew(ag_k_ew *fn, int n_in, const ag_raw *in, const ag_raw *out, const double *p, int cost) {
   if (out->numel == 0) return AG_OK;
-  if (AG_LIKELY(out->contiguous && out->numel < LONG_WORK)) {
+  if (AG_LIKELY(out->contiguous && out->numel * cost * ag__grain_divisor < LONG_WORK)) {
     const void *a[3] = {NULL, NULL, NULL};
     bool simple = true;
     for (int k = 0; k < n_in; k++) {
@@ -127,13 +160,14 @@ int ag__exec_ew(ag_k_ew *fn, int n_in, const ag_raw *in, const ag_raw *out, cons
     }
   }
   const ag_raw *ops[3] = {&in[0], n_in > 1 ? &in[1] : NULL, n_in > 2 ? &in[2] : NULL};
-  return blocks(fn, NULL, n_in, ops, out, p);
+  return blocks(fn, NULL, n_in, ops, out, p, cost);
 }
 
-int ag__exec_ewd(ag_k_ewd *fn, const ag_raw *g, const ag_raw x[3], const ag_raw *y, const ag_raw *out, const double *p) {
+int ag__exec_ewd(ag_k_ewd *fn, const ag_raw *g, const ag_raw x[3], const ag_raw *y, const ag_raw *out, const double *p,
+                 int cost) {
   if (out->numel == 0) return AG_OK;
   const ag_raw *ops[5] = {g, &x[0], &x[1], &x[2], y};
-  if (AG_LIKELY(out->contiguous && out->numel < LONG_WORK)) {
+  if (AG_LIKELY(out->contiguous && out->numel * cost * ag__grain_divisor < LONG_WORK)) {
     bool simple = true;
     for (int k = 0; k < 5; k++) simple &= !ops[k]->data || (ops[k]->contiguous && ops[k]->numel == out->numel);
     if (AG_LIKELY(simple)) {
@@ -141,7 +175,7 @@ int ag__exec_ewd(ag_k_ewd *fn, const ag_raw *g, const ag_raw x[3], const ag_raw 
       return AG_OK;
     }
   }
-  return blocks(NULL, fn, 5, ops, out, p);
+  return blocks(NULL, fn, 5, ops, out, p, cost);
 }
 
 /* Is there a zero among the integers of d?  Compilers make vector code of the inner loops. */
@@ -178,7 +212,7 @@ int ag__exec_elementwise(const ag_exec *x) {
     int st = zero_divisor(&x->in[1]);
     if (st) return st;
   }
-  return ag__exec_ew(fn, x->n_in, x->in, &x->out[0], x->p ? x->p->f : NULL);
+  return ag__exec_ew(fn, x->n_in, x->in, &x->out[0], x->p ? x->p->f : NULL, row->cost[0]);
 }
 
 int ag__exec(const ag_exec *x) {
@@ -208,8 +242,8 @@ int ag__exec(const ag_exec *x) {
   ag_raw ins[64];
   if (!st && x->n_in > 0 && x->in[0].data == x->out[0].data && t[0].data) {
     in0 = out[0];
-    ag__k->pack(x->in[0].ndim, x->in[0].shape, x->in[0].strides, 0, x->in[0].numel, t[0].data, x->in[0].data,
-                ag__dtype_size(x->in[0].dtype));
+    ag__par_pack(x->in[0].ndim, x->in[0].shape, x->in[0].strides, x->in[0].numel, t[0].data, x->in[0].data,
+                 ag__dtype_size(x->in[0].dtype));
     if (x->n_in > AG_COUNT(ins)) st = ag__fail(AG_ERR_NOT_IMPLEMENTED, "%s: too many operands for a strided result", row->name);
     else {
       memcpy(ins, x->in, sizeof(ag_raw) * (size_t)x->n_in);

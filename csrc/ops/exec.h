@@ -11,10 +11,11 @@
 int ag__exec(const ag_exec *x);
 
 /* Elementwise kernel over up to three operands of out's shape after broadcasting (strides 0): raw shapes may be
- * smaller, aligned at the right. */
-int ag__exec_ew(ag_k_ew *fn, int n_in, const ag_raw *in, const ag_raw *out, const double *p);
+ * smaller, aligned at the right.  cost: of one element, in additions (row->cost); large work goes to the pool. */
+int ag__exec_ew(ag_k_ew *fn, int n_in, const ag_raw *in, const ag_raw *out, const double *p, int cost);
 /* Fused derivative: g and out have the broadcast shape; x0..x2, y may be absent (data NULL). */
-int ag__exec_ewd(ag_k_ewd *fn, const ag_raw *g, const ag_raw x[3], const ag_raw *y, const ag_raw *out, const double *p);
+int ag__exec_ewd(ag_k_ewd *fn, const ag_raw *g, const ag_raw x[3], const ag_raw *y, const ag_raw *out, const double *p,
+                 int cost);
 
 /* Contiguous memory of an operand: its own, or a packed copy in *t; NULL when out of memory.  Always pair with
  * ag__temp_free. */

@@ -241,7 +241,7 @@ int ag__exec_flip(const ag_exec *x) {
   }
   int size = ag__dtype_size(a->dtype);
   void *token = ag__long_begin(a->numel, AG_LONG_MOVE);
-  ag__k->pack(a->ndim, a->shape, strides, 0, a->numel, x->out[0].data, a->data + start * size, size);
+  ag__par_pack(a->ndim, a->shape, strides, a->numel, x->out[0].data, a->data + start * size, size);
   ag__blocking_end(token);
   return AG_OK;
 }

@@ -215,7 +215,7 @@ static char *copy_of(const ag_raw *r, la_scratch *s, bool columns) {
     strides[n - 1] = r->strides[n - 2];
     strides[n - 2] = r->strides[n - 1];
   }
-  ag__k->pack(n, shape, strides, 0, r->numel, p, r->data, size);
+  ag__par_pack(n, shape, strides, r->numel, p, r->data, size);
   return p;
 }
 
@@ -226,7 +226,7 @@ void ag__la_store(const ag_raw *out, const void *data, int64_t ld, int64_t step)
   int64_t m = out->shape[out->ndim - 2], n = out->shape[out->ndim - 1];
   if (!out->numel) return;
   int64_t shape[3] = {out->numel / (m * n), m, n}, strides[3] = {step, 1, ld};
-  ag__k->pack(3, shape, strides, 0, out->numel, out->data, data, ag__dtype_size(out->dtype));
+  ag__par_pack(3, shape, strides, out->numel, out->data, data, ag__dtype_size(out->dtype));
 }
 
 void ag__la_clear(const ag_raw *out, bool upper) {
@@ -297,9 +297,9 @@ static void solve_rows(int dtype, const char *a, int n, char *b, int rows, int c
   }
   int64_t back[2] = {rows, cols}, there[2] = {cols, rows}, by_col[2] = {1, cols}, by_row[2] = {1, rows};
   char *x = cols > 1 ? few : b;
-  if (x != b) ag__k->pack(2, there, by_col, 0, (int64_t)rows * cols, x, b, size);
+  if (x != b) ag__par_pack(2, there, by_col, (int64_t)rows * cols, x, b, size);
   LAPACK(dtype, trsm)("L", uplo, turned ? "N" : "T", diag, &rows, &cols, alpha, a, &n, x, &rows, 1, 1, 1, 1);
-  if (x != b) ag__k->pack(2, back, by_row, 0, (int64_t)rows * cols, b, x, size);
+  if (x != b) ag__par_pack(2, back, by_row, (int64_t)rows * cols, b, x, size);
 }
 
 int ag__exec_solve_triangular(const ag_exec *x) {

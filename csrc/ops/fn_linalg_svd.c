@@ -290,7 +290,7 @@ int ag__exec_qr(const ag_exec *x) {
     if (mode == 2 || !s.m) continue;
     /* R goes out before Q takes its place. */
     int64_t rm = ro->shape[ro->ndim - 2], rstep = rm * s.n, shape[2] = {rm, s.n}, strides[2] = {1, lda};
-    if (rstep) ag__k->pack(2, shape, strides, 0, rstep, AT(ro->data, b * rstep, dtype), ab, size);
+    if (rstep) ag__par_pack(2, shape, strides, rstep, AT(ro->data, b * rstep, dtype), ab, size);
     if (!qn) continue;
     if (q != a && step) memcpy(qb, ab, (size_t)step * (size_t)size);
     LAPACK(dtype, orgqr)(&s.m, &qn, &s.k, qb, &lda, tau, work, &lwork, &info);

@@ -37,7 +37,7 @@ static bool matrix_of(const ag_raw *r, int64_t rows, int64_t cols, int64_t rs, i
   int size = ag__dtype_size(r->dtype);
   char *data = ag__temp(&m->t, (size_t)n * (size_t)size);
   if (!data) return false;
-  if (n) ag__k->pack(3, shape, strides, 0, n, data, r->data, size);
+  if (n) ag__par_pack(3, shape, strides, n, data, r->data, size);
   m->data = data;
   m->turned = 0;
   m->ld = cols > 1 ? cols : 1;

@@ -38,7 +38,7 @@ static int exec_softmax(const ag_exec *x, int is_log) {
   const char *data = ag__contig(a, &t);
   if (!data) return AG_ERR_MEMORY;
   void *token = ag__long_begin(a->numel * 16, AG_LONG_MATH);
-  ag__k->softmax[a->dtype](outer, n, inner, x->out[0].data, data, is_log);
+  ag__par_softmax(a->dtype, outer, n, inner, x->out[0].data, data, is_log);
   ag__blocking_end(token);
   ag__temp_free(&t);
   return AG_OK;
@@ -56,7 +56,7 @@ static int exec_softmax_backward(const ag_exec *x, int is_log) {
   const char *gd = ag__contig(g, &tg), *yd = gd ? ag__contig(y, &ty) : NULL;
   if (yd) {
     void *token = ag__long_begin(g->numel * 8, AG_LONG_MATH);
-    ag__k->softmax_bwd[g->dtype](outer, n, inner, x->out[0].data, gd, yd, is_log);
+    ag__par_softmax_bwd(g->dtype, outer, n, inner, x->out[0].data, gd, yd, is_log);
     ag__blocking_end(token);
     st = AG_OK;
   }
@@ -566,14 +566,14 @@ int ag__exec_mse_loss(const ag_exec *x) {
   ag_raw d = {x->out[0].data, shape, strides, ag__numel(ndim, shape), (uint8_t)dtype, (uint8_t)ndim, true};
   ag_temp t = {NULL, 0};
   if (red && !(d.data = ag__temp(&t, (size_t)d.numel * (size_t)ag__dtype_size(dtype)))) return AG_ERR_MEMORY;
-  st = ag__exec_ew(ag__k->ew[AG_OP_sub].fwd[dtype], 2, x->in, &d, NULL);
+  st = ag__exec_ew(ag__k->ew[AG_OP_sub].fwd[dtype], 2, x->in, &d, NULL, 1);
   if (!st) {
     ag_raw dd[2] = {d, d};
-    st = ag__exec_ew(ag__k->ew[AG_OP_mul].fwd[dtype], 2, dd, &d, NULL);
+    st = ag__exec_ew(ag__k->ew[AG_OP_mul].fwd[dtype], 2, dd, &d, NULL, 1);
   }
   if (!st && red) {
-    ag__k->reduce[AG_R_SUM][dtype](1, d.numel, 1, x->out[0].data, d.data);
-    if (red == 1) {
+    st = ag__par_reduce(AG_R_SUM, dtype, 1, d.numel, 1, x->out[0].data, d.data);
+    if (!st && red == 1) {
       if (dtype == AG_FLOAT32) *(float *)(void *)x->out[0].data /= (float)d.numel;
       else *(double *)(void *)x->out[0].data /= (double)d.numel;
     }

@@ -76,7 +76,7 @@ int ag__exec_max_pool(const ag_exec *x) {
   int64_t taps = 1;
   for (int d = 0; d < g.nd; d++) taps *= g.k[d];
   void *token = ag__long_begin(x->out[0].numel * taps, AG_LONG_MATH);
-  ag__k->maxpool[a->dtype](&g, x->out[0].data, (int64_t *)(void *)x->out[1].data, data);
+  ag__par_maxpool(a->dtype, &g, x->out[0].data, (int64_t *)(void *)x->out[1].data, data);
   ag__blocking_end(token);
   ag__temp_free(&t);
   return AG_OK;

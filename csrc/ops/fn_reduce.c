@@ -110,7 +110,8 @@ static int reduce_groups(int r, int dtype, const char *data, group *g, int n_gro
         break;
       }
     }
-    ag__k->reduce[r][dtype](outer, g[j].n, inner, dst, data);
+    st = ag__par_reduce(r, dtype, outer, g[j].n, inner, dst, data);
+    if (st) break;
     turn = !turn;
     ag__temp_free(&t[turn]); /* what this step read */
     data = dst;
@@ -124,8 +125,8 @@ static int reduce_groups(int r, int dtype, const char *data, group *g, int n_gro
 }
 
 static void copy_as(int from, int to, int64_t n, void *out, const void *data) {
-  if (from == to) memcpy(out, data, (size_t)n * (size_t)ag__dtype_size(to));
-  else ag__k->cast[from][to](n, out, data);
+  if (from == to) ag__par_copy(out, data, n * ag__dtype_size(to));
+  else ag__par_cast(from, to, n, out, data);
 }
 
 static const double identity[AG_R_COUNT] = {[AG_R_SUM] = 0, [AG_R_PROD] = 1, [AG_R_ANY] = 0, [AG_R_ALL] = 1};
@@ -179,7 +180,7 @@ static int reduce(int r, const ag_raw *x, uint32_t set, const ag_raw *out) {
       shape[n] = x->shape[k];
       strides[n++] = at[k];
     }
-    ag__k->pack(n, shape, strides, 0, out->numel, out->data, dst, size);
+    ag__par_pack(n, shape, strides, out->numel, out->data, dst, size);
   }
   ag__temp_free(&aside);
   ag__temp_free(&copy);
@@ -433,10 +434,10 @@ static int exec_arg(const ag_exec *x, ag_k_argreduce *const *table, void *values
   ag_temp t;
   void *token = ag__long_begin(in->numel, AG_LONG_MOVE);
   const char *data = ag__contig(in, &t);
-  if (data) table[in->dtype](outer, n, inner, values, indices, data);
+  int st = data ? ag__par_argreduce(table[in->dtype], in->dtype, outer, n, inner, values, indices, data) : AG_ERR_MEMORY;
   ag__temp_free(&t);
   ag__blocking_end(token);
-  return data ? AG_OK : AG_ERR_MEMORY;
+  return st;
 }
 
 static int infer_arg(ag_infer *c, const char *name) {
@@ -516,7 +517,7 @@ static int exec_running(const ag_exec *x, int prod) {
   ag_temp t;
   void *token = ag__long_begin(in->numel, AG_LONG_MOVE);
   const char *data = ag__contig(in, &t);
-  if (data) ag__k->cumulate[in->dtype](outer, n, inner, x->out[0].data, data, prod);
+  if (data) ag__par_cumulate(in->dtype, outer, n, inner, x->out[0].data, data, prod);
   ag__temp_free(&t);
   ag__blocking_end(token);
   return data ? AG_OK : AG_ERR_MEMORY;

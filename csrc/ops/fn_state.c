@@ -81,7 +81,7 @@ static int exec_random(const ag_exec *x, ag_k_random *const *kernel) {
   int64_t *state = (int64_t *)(void *)x->in[1].data;
   if (out->numel == 0) return AG_OK;
   void *token = ag__long_begin(out->numel * 16, AG_LONG_MATH);
-  kernel[out->dtype](out->numel, out->data, (uint64_t)state[0], (uint64_t)state[1], 0, x->p->f[0], x->p->f[1]);
+  ag__par_random(kernel[out->dtype], out->dtype, out->numel, out->data, (uint64_t)state[0], (uint64_t)state[1], x->p->f[0], x->p->f[1]);
   ag__blocking_end(token);
   state[1] = (int64_t)((uint64_t)state[1] + (((uint64_t)out->numel + 3) & ~(uint64_t)3));
   return AG_OK;
@@ -158,7 +158,7 @@ int ag__exec_sgd(const ag_exec *x) {
   const double h[4] = {number(&x->in[2]), x->p->f[0], x->p->f[1], x->p->f[2]};
   void *token = ag__long_begin(out->numel * 4, AG_LONG_MATH);
   ag__start_from(out, &x->in[0]);
-  ag__k->sgd[out->dtype](out->numel, out->data, g, buf.data, h, (int)x->p->i[0]);
+  ag__par_sgd(out->dtype, out->numel, out->data, g, buf.data, h, (int)x->p->i[0]);
   close_written(&buf);
   ag__blocking_end(token);
   ag__temp_free(&tg);
@@ -182,7 +182,7 @@ int ag__exec_adam(const ag_exec *x) {
   set_number(&x->in[5], step);
   void *token = ag__long_begin(out->numel * 8, AG_LONG_MATH);
   ag__start_from(out, &x->in[0]);
-  ag__k->adam[out->dtype](out->numel, out->data, g, m.data, v.data, h, (int)x->p->i[0]);
+  ag__par_adam(out->dtype, out->numel, out->data, g, m.data, v.data, h, (int)x->p->i[0]);
   close_written(&v);
   close_written(&m);
   ag__blocking_end(token);

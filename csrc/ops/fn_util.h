@@ -3,6 +3,7 @@
 #define AG_FN_UTIL_H
 
 #include "ops/exec.h"
+#include "ops/par.h"
 #include "ops/vjp.h"
 
 #include <stdio.h>
@@ -45,8 +46,8 @@ static inline int ag__need_float(const ag_infer *c, int dtype) {
 static inline void ag__start_from(const ag_raw *out, const ag_raw *x) {
   int size = ag__dtype_size(x->dtype);
   if (out->data == x->data || x->numel == 0) return;
-  if (x->contiguous) memcpy(out->data, x->data, (size_t)x->numel * (size_t)size);
-  else ag__k->pack(x->ndim, x->shape, x->strides, 0, x->numel, out->data, x->data, size);
+  if (x->contiguous) ag__par_copy(out->data, x->data, x->numel * size);
+  else ag__par_pack(x->ndim, x->shape, x->strides, x->numel, out->data, x->data, size);
 }
 
 /* "2 x 3": sizes as PyTorch's messages about windows give them. */

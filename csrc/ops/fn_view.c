@@ -639,7 +639,7 @@ int ag__exec_as_strided_scatter(const ag_exec *x) {
   if (!mem) return AG_ERR_MEMORY;
   ag__move_region(a->ndim, a->shape, mem - lo * size, a->strides, a->data, a->strides, size);
   ag__move_region(v.ndim, v.shape, mem + (v.offset - lo) * size, v.strides, b->data, b->strides, size);
-  ag__k->pack(a->ndim, a->shape, a->strides, 0, out->numel, out->data, mem - lo * size, size);
+  ag__par_pack(a->ndim, a->shape, a->strides, out->numel, out->data, mem - lo * size, size);
   ag__temp_free(&t);
   return AG_OK;
 }

@@ -1,4 +1,5 @@
 #include "ops/move.h"
+#include "ops/par.h"
 
 void ag__move_fill(int dtype, int64_t n, void *out, double v) {
   if (v == 0 && !(dtype == AG_FLOAT32 || dtype == AG_FLOAT64)) {
@@ -29,10 +30,9 @@ int ag__move_cast(const ag_raw *src, int ndim, const int64_t *shape, int dtype, 
   int64_t n = ag__numel(ndim, shape);
   if (n <= 0) return AG_OK;
   int ssize = ag__dtype_size(src->dtype);
-  ag_k_cast *cast = ag__k->cast[src->dtype][dtype];
   if (src->contiguous && src->numel == n) {
-    if (src->dtype == dtype) memmove(out, src->data, (size_t)n * (size_t)ssize);
-    else cast(n, out, src->data);
+    if (src->dtype == dtype) ag__par_copy(out, src->data, n * ssize);
+    else ag__par_cast(src->dtype, dtype, n, out, src->data);
     return AG_OK;
   }
   int64_t strides[AG_MAX_NDIM];
@@ -41,7 +41,7 @@ int ag__move_cast(const ag_raw *src, int ndim, const int64_t *shape, int dtype, 
     strides[k] = s >= 0 && src->shape[s] == shape[k] ? src->strides[s] : 0;
   }
   if (src->dtype == dtype) {
-    ag__k->pack(ndim, shape, strides, 0, n, out, src->data, ssize);
+    ag__par_pack(ndim, shape, strides, n, out, src->data, ssize);
     return AG_OK;
   }
   enum { FEW = 1024 };
@@ -49,8 +49,8 @@ int ag__move_cast(const ag_raw *src, int ndim, const int64_t *shape, int dtype, 
   ag_temp t = {0, 0};
   void *packed = n <= FEW ? few : ag__temp(&t, (size_t)n * (size_t)ssize);
   if (!packed) return AG_ERR_MEMORY;
-  ag__k->pack(ndim, shape, strides, 0, n, packed, src->data, ssize);
-  cast(n, out, packed);
+  ag__par_pack(ndim, shape, strides, n, packed, src->data, ssize);
+  ag__par_cast(src->dtype, dtype, n, out, packed);
   ag__temp_free(&t);
   return AG_OK;
 }
@@ -97,11 +97,11 @@ void ag__move_region(int ndim, const int64_t *shape, char *dst, const int64_t *d
   }
   /* The kernels know how to turn; they want one side contiguous. */
   if (ag__is_contiguous(nd, sh, ds)) {
-    ag__k->pack(nd, sh, ss, 0, ag__numel(nd, sh), dst, src, size);
+    ag__par_pack(nd, sh, ss, ag__numel(nd, sh), dst, src, size);
     return;
   }
   if (ag__is_contiguous(nd, sh, ss)) {
-    ag__k->unpack(nd, sh, ds, 0, ag__numel(nd, sh), dst, src, size);
+    ag__par_unpack(nd, sh, ds, ag__numel(nd, sh), dst, src, size);
     return;
   }
   for (;;) {

@@ -59,12 +59,35 @@ static uint8_t mentions(const char *d) {
   return m;
 }
 
+/* What an element of an expression costs, in additions that wait for memory: one for all plain arithmetic, two for
+ * each function that is a polynomial, ten for powers. */
+static uint8_t cost_of(const char *text) {
+  static const char plain[] = " ADD SUB MUL DIV NEG ABS MAX MIN SIGN SQRT RSQRT RECIP FLOOR CEIL ROUND TRUNC EQ NE LT LE GT GE AND OR NOT "
+                              "SEL BOOLVAL BITAND BITOR BITXOR BITNOT C P NOGRAD ";
+  int cost = 1;
+  for (const char *s = text; s && *s;) {
+    size_t n = 0;
+    while (isalnum((unsigned char)s[n]) || s[n] == '_') n++;
+    char word[24];
+    if (n > 0 && n < sizeof word - 2 && isupper((unsigned char)*s)) {
+      word[0] = word[n + 1] = ' ';
+      memcpy(word + 1, s, n);
+      word[n + 2] = 0;
+      if (!strstr(plain, word)) cost += strncmp(s, "POW", 3) == 0 ? 10 : 2;
+    }
+    s += n ? n : 1;
+  }
+  return (uint8_t)(cost > 100 ? 100 : cost);
+}
+
 static void init(void) {
   functions();
   for (int op = 0; op < AG_OP_COUNT; op++) {
     ag_row *r = &ag__rows[op];
+    r->cost[0] = cost_of(r->kernel_text);
     for (int k = 0; k < 3; k++)
       if (r->grad_text[k]) {
+        r->cost[1 + k] = cost_of(r->grad_text[k]);
         r->needs[k] = mentions(r->grad_text[k]);
         r->pass_through[k] = strcmp(r->grad_text[k], "g") == 0;
       }

@@ -73,6 +73,7 @@ struct ag_row {
   double lo, hi;
   uint8_t needs[3];      /* elementwise: what D_k mentions: bits 0..2 x0..x2, bit 3 y */
   bool pass_through[3];  /* D_k is g itself */
+  uint8_t cost[4];       /* elementwise: of one element of kernel and D_k, in additions */
   int (*infer)(ag_infer *c);
   int (*exec)(const ag_exec *x);
   int (*vjp)(struct ag_vjp *c);

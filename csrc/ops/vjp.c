@@ -255,7 +255,7 @@ static int fused(ag_node *n, const ag_row *row, ag_tensor *gr, const bool *need,
       ag_array *out = ag__array_new(ga->dtype, n->out[0].ndim, n->out[0].shape);
       if (!out) return ag_last_status();
       ag_raw o = ag__raw(out);
-      int st = ag__exec_ewd(fn, &g, xs, &ys, &o, n->pf);
+      int st = ag__exec_ewd(fn, &g, xs, &ys, &o, n->pf, row->cost[1 + k]);
       if (st) {
         ag__array_release(out);
         return st;
