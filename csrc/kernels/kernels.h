@@ -133,7 +133,7 @@ typedef struct ag_kernels {
   ag_k_cast *cast[AG_K_NDTYPE][AG_K_NDTYPE]; /* [from][to], C's conversions; to bool: x != 0 */
   ag_k_pack *pack;
   ag_k_unpack *unpack;
-  ag_k_gemm *gemm[AG_K_NDTYPE]; /* float32, float64 */
+  ag_k_gemm *gemm[AG_K_NDTYPE]; /* float32, float64; int32, int64 without alpha, beta 0 or 1 */
   ag_k_unfold *unfold[AG_K_NDTYPE];
   ag_k_fold *fold[AG_K_NDTYPE];
   ag_k_maxpool *maxpool[AG_K_NDTYPE];

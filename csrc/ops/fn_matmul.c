@@ -45,7 +45,7 @@ static bool matrix_of(const ag_raw *r, int64_t rows, int64_t cols, int64_t rs, i
   return true;
 }
 
-/* ---- integers: plain loops over operands of any layout; sums wrap around ---- */
+/* ---- bytes: plain loops over operands of any layout; sums wrap around ---- */
 
 #define INT_GEMM(name, T, U)                                                                                        \
   static void name(const matrix *a, const matrix *b, int64_t m, int64_t n, int64_t k, const char *pa, const char *pb, \
@@ -60,8 +60,6 @@ static bool matrix_of(const ag_raw *r, int64_t rows, int64_t cols, int64_t rs, i
         for (int64_t j = 0; j < n; j++) c[i * n + j] = (T)((U)c[i * n + j] + v * (U)y[p * bp + j * bj]);            \
       }                                                                                                             \
   }
-INT_GEMM(gemm_i64, int64_t, uint64_t)
-INT_GEMM(gemm_i32, int32_t, uint32_t)
 INT_GEMM(gemm_u8, uint8_t, uint32_t)
 
 /* ---- products: c (contiguous) = a b, or += when add ---- */
@@ -84,8 +82,7 @@ static void product(int dtype, const matrix *a, const matrix *b, int64_t nb, int
     const char *pa = a->data + i * a->batch * size, *pb = b->data + i * b->batch * size;
     char *pc = c + i * m * n * size;
     if (floats) ag__gemm(dtype, a->turned, b->turned, m, n, k, 1, pa, a->ld, pb, b->ld, add ? 1 : 0, pc, n);
-    else if (dtype == AG_INT64) gemm_i64(a, b, m, n, k, pa, pb, pc);
-    else if (dtype == AG_INT32) gemm_i32(a, b, m, n, k, pa, pb, pc);
+    else if (ag__k->gemm[dtype]) ag__k->gemm[dtype](a->turned, b->turned, m, n, k, 1, pa, a->ld, pb, b->ld, 1, pc, n);
     else gemm_u8(a, b, m, n, k, pa, pb, pc);
   }
   ag__blocking_end(token);

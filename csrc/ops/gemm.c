@@ -3,6 +3,12 @@
  * and layout alone, so that equal calls give equal bits. */
 #include "ops/exec.h"
 
+/* Up to BUILTIN_MAX multiplications the built-in kernel is as quick as BLAS or quicker; measured on AVX2 and AVX-512, where
+ * the two run level far beyond it.  With few terms, or few rows against B transposed or not large, neither costs it what BLAS pays
+ * for its copies.  Rows times a
+ * vector are another matter: there BLAS may sum in many lanes, which the built-in kernel's defined order forbids. */
+enum { BUILTIN_MAX = 32 * 32 * 32, BUILTIN_MAX_ROWS = 256, FEW_TERMS = 4, FEW_ROWS = 64, LARGE = 1 << 18 };
+
 #ifdef AG_HAVE_BLAS
 #include <limits.h>
 
@@ -31,11 +37,6 @@ void BLAS(openblas_set_num_threads)(int n) __attribute__((weak_import));
 #else
 void BLAS(openblas_set_num_threads)(int n) __attribute__((weak));
 #endif
-
-/* Up to this many multiplications the built-in kernel is as quick as BLAS or quicker; measured on AVX2 and
- * AVX-512, where the two run level far beyond it.  Rows times a vector are another matter: there BLAS may sum in
- * many lanes, which the built-in kernel's defined order forbids. */
-enum { BUILTIN_MAX = 32 * 32 * 32, BUILTIN_MAX_ROWS = 256 };
 
 /* One thread: the same bits for any number of cores, and no pool that a fork would break. */
 void ag__blas_ready(void) {
@@ -86,7 +87,8 @@ static bool blas(int dtype, int ta, int tb, int64_t m, int64_t n, int64_t k, dou
     else return false;
     return true;
   }
-  if ((double)m * (double)n * (double)k <= BUILTIN_MAX) return false;
+  if ((double)m * (double)n * (double)k <= BUILTIN_MAX || (k <= FEW_TERMS && !tb)) return false;
+  if (m <= FEW_ROWS && (tb || (m > 8 && k * n * ag__dtype_size(dtype) <= 1 << 20))) return false;
   ag__blas_ready();
   int opa = ta ? BLAS_TURNED : BLAS_AS_IS, opb = tb ? BLAS_TURNED : BLAS_AS_IS;
   if (dtype == AG_FLOAT32)
@@ -104,5 +106,10 @@ void ag__gemm(int dtype, int ta, int tb, int64_t m, int64_t n, int64_t k, double
 #ifdef AG_HAVE_BLAS
   if (blas(dtype, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)) return;
 #endif
-  ag__k->gemm[dtype](ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  /* Few terms, a large result: four rows at a time are written along their lines. */
+  int size = ag__dtype_size(dtype);
+  int64_t step = k <= FEW_TERMS && !tb && m * n >= LARGE ? 4 : m;
+  for (int64_t i = 0; i < m; i += step)
+    ag__k->gemm[dtype](ta, tb, m - i < step ? m - i : step, n, k, alpha, (const char *)a + i * (ta ? 1 : lda) * size, lda, b, ldb,
+                       beta, (char *)c + i * ldc * size, ldc);
 }
