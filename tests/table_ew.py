@@ -113,6 +113,11 @@ def _gelu_tanh(x):
     return x / 2 * (1 + np.tanh(L("0.79788456080286535588") * (x + L("0.044715") * x**3)))
 
 
+def _off_corner(a, b):
+    d = np.abs(a - b)
+    return (np.abs(d - 1.0) > 0.01) & (np.abs(d - 0.5) > 0.01)
+
+
 def _lerp(a, b, w):
     d = b - a
     return np.where(np.abs(w) < 0.5, a + w * d, b - d * (1 - w)).astype(a.dtype)
@@ -186,6 +191,10 @@ EW = {
     "silu": Ew(lambda x: x * sigmoid(x), exact=False, ulp=3.0, grain=np.abs),
     "gelu": Ew(lambda x: x * (L(0.5) * (1 + erf(x * L("0.70710678118654752440")))), exact=False, scale=_magnitude, specials=False),
     "gelu_tanh": Ew(_gelu_tanh, exact=False, ulp=4.0, scale=_magnitude, specials=False),
+    "huber": Ew(lambda a, b, p: np.where(np.abs(a - b) < p, 0.5 * np.square(a - b), p * (np.abs(a - b) - 0.5 * p)).astype(a.dtype), exact=False, ulp=4.0,
+                params=((1.0,), (0.5,)), smooth=_off_corner),
+    "smooth_l1": Ew(lambda a, b, p: np.where(np.abs(a - b) < p, 0.5 * np.square(a - b) / p, np.abs(a - b) - 0.5 * p).astype(a.dtype), exact=False, ulp=4.0,
+                    params=((1.0,), (0.5,)), smooth=_off_corner),
     "leaky_relu": Ew(lambda x, p: np.where(x > 0, x, x * x.dtype.type(p)), params=((0.01,), (0.3,), (0.0,)), smooth=away(0)),
     "elu": Ew(lambda x, p: np.where(x > 0, x, L(p) * np.expm1(x)), params=((1.0,), (0.7,)), exact=False, ulp=3.0, smooth=away(0)),
     "softplus": Ew(_softplus, params=((1.0, 20.0), (2.0, 3.0)), exact=False, ulp=4.0, smooth=away(1.5)),

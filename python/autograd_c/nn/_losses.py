@@ -96,13 +96,10 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     if beta < 0:
         raise refuse(RuntimeError, "smooth_l1_loss does not support negative values for beta.")
     input, target = _pair(input, target)
-    d = input - target
-    a = d.abs()
     if beta == 0:
-        return _reduced(a, reduction)
-    # min(|d|, beta) keeps the square's branch finite and its derivative right on both sides.
-    m = a.clamp(max=beta)
-    return _reduced(m.square() * (0.5 / beta) + (a - m), reduction)
+        return _reduced((input - target).abs(), reduction)
+    f = _getframe(1)
+    return _reduced(apply(f, "smooth_l1", _promote(f, input, target), (), (float(beta),)), reduction)
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
@@ -111,9 +108,8 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if delta <= 0:
         raise refuse(RuntimeError, "huber_loss does not support non-positive values for delta.")
     input, target = _pair(input, target)
-    a = (input - target).abs()
-    m = a.clamp(max=delta)
-    loss = m.square() * 0.5 + (a - m) * delta
+    f = _getframe(1)
+    loss = apply(f, "huber", _promote(f, input, target), (), (float(delta),))
     if weight is not None:
         loss = loss * weight
         if _reduction(reduction) == 1:

@@ -6,6 +6,7 @@ from .. import _ffi
 from .._call import apply, apply_multi, call1, calln, tied_at, wrap
 from .._elementwise import where_at
 from .._ffi import OPS, lib, push_site, refuse
+from .._linear import matmul_at
 from .._modes import no_grad as _no_grad
 from .._reduce import norm as _norm
 from .._shape import broadcast_tensors as _broadcast_tensors, reshape_at as _reshape_at
@@ -24,7 +25,7 @@ from ._spatial import (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_po
                        upsample, upsample_bilinear, upsample_nearest)
 
 __all__ = [n for n in globals() if not n.startswith("_") and n not in (
-    "apply", "apply_multi", "call1", "calln", "tied_at", "wrap", "where_at", "OPS", "lib", "push_site", "Tensor")]
+    "apply", "apply_multi", "call1", "calln", "tied_at", "wrap", "where_at", "OPS", "lib", "push_site", "matmul_at", "Tensor")]
 __all__ += ["linear", "bilinear", "embedding", "embedding_bag", "one_hot", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
             "feature_alpha_dropout", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "local_response_norm",
             "normalize", "cosine_similarity", "pairwise_distance", "pdist", "scaled_dot_product_attention"]
@@ -53,8 +54,6 @@ def linear(input, weight, bias=None):
     wt = apply(f, "t", (weight,)) if weight.dim() == 2 else weight
     if bias is not None and n == 2 and bias.dim() == 1 and weight.dim() == 2:
         return apply(f, "addmm", (bias, input, wt))
-    from .._linear import matmul_at
-
     if bias is not None and n > 2 and bias.dim() == 1 and weight.dim() == 2:  # the leading dims fold into the rows
         s = tuple(input.shape)
         rows = _reshape_at(f, input, (_math.prod(s[:-1]), s[-1]))
@@ -111,29 +110,51 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     if input.dim() == 2:
         if offsets is not None:
             raise refuse(ValueError, "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences.")
-        cuts = [k * input.shape[1] for k in range(input.shape[0] + 1)]
+        bags = input
     elif offsets is None:
         raise refuse(ValueError, "offsets has to be a 1D Tensor but got None")
     else:
-        cuts = offsets.tolist() + ([] if include_last_offset else [input.numel()])
-    flat = input.reshape(-1)
-    rows = embedding(flat, weight, None, max_norm, norm_type)
+        bags, hole = _bags(input, offsets.tolist() + ([] if include_last_offset else [input.numel()]))
+        if per_sample_weights is not None and hole is not None:
+            per_sample_weights = _bags(per_sample_weights, offsets.tolist() + ([] if include_last_offset else [input.numel()]))[0]
+        if hole is not None and not bags.shape[1]:
+            return weight.detach().new_zeros((bags.shape[0], weight.shape[1]))
+    if input.dim() == 2:
+        hole = None
+    if padding_idx is not None:
+        padded = bags == padding_idx % weight.shape[0]
+        hole = padded if hole is None else hole | padded
+    rows = embedding(bags, weight, None, max_norm, norm_type)
+    if not bags.numel():
+        return rows.sum(1)
+    if hole is None:
+        if per_sample_weights is not None:
+            return matmul_at(None, per_sample_weights.reshape(bags.shape[0], 1, bags.shape[1]), rows).squeeze(1)
+        return rows.sum(1) if mode == "sum" else rows.mean(1) if mode == "mean" else rows.max(1)[0]
+    out = hole.unsqueeze(2)
+    if mode == "max":
+        return rows.masked_fill(out, -_math.inf).max(1)[0].masked_fill(hole.all(1).unsqueeze(1), 0.0)
+    rows = rows.masked_fill(out, 0.0)
     if per_sample_weights is not None:
-        rows = rows * per_sample_weights.reshape(-1, 1)
-    indices = flat.tolist() if padding_idx is not None else None
-    bags = []
-    for a, b in zip(cuts, cuts[1:]):
-        bag = rows[a:b]
-        if indices is not None:
-            kept = [k for k in range(a, b) if indices[k] != padding_idx % weight.shape[0]]
-            bag = rows[kept] if kept else rows[:0]
-        if not bag.shape[0]:
-            bags.append(weight.detach().new_zeros((weight.shape[1],)))
-        else:
-            bags.append(bag.sum(0) if mode == "sum" else bag.mean(0) if mode == "mean" else bag.max(0)[0])
-    from .._shape import stack
+        rows = rows * per_sample_weights.reshape(*bags.shape, 1)
+    total = rows.sum(1)
+    return total if mode == "sum" else total / hole.logical_not().sum(1).clamp(min=1).to(total.dtype).unsqueeze(1)
 
-    return stack(bags) if bags else weight.detach().new_zeros((0, weight.shape[1]))
+
+def _bags(flat, cuts):
+    """Pieces of a vector between the cuts as rows of equal length, and where these hold nothing (None: nowhere)."""
+    from .._create import tensor
+
+    lengths = [b - a for a, b in zip(cuts, cuts[1:])]
+    longest = max(lengths, default=0)
+    if lengths and min(lengths) == longest and cuts[0] == 0 and longest * len(lengths) == flat.numel():
+        return flat.reshape(len(lengths), longest), None
+    n = len(lengths)
+    places = [[a + k if k < length else 0 for k in range(longest)] for a, length in zip(cuts, lengths)]
+    holes = [[k >= length for k in range(longest)] for length in lengths]
+    if not longest:
+        return flat[:0].reshape(0, 0).expand(0, 0) if not n else flat.new_zeros((n, 0)), tensor(holes).bool().reshape(n, 0)
+    return flat.index_select(0, tensor([p for row in places for p in row])).reshape(n, longest), tensor(holes)
 
 
 def one_hot(tensor, num_classes=-1):
