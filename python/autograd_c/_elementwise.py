@@ -2,8 +2,8 @@
 import math as _math
 from sys import _getframe
 
-from ._call import (apply, apply1, apply_inplace, as_number, binary, binary_at, inplace, inplace_at, not_a_tensor, scalar_tensor, unary,
-                    unary_inplace, wrap)
+from ._call import (METHODS, apply, apply1, apply_inplace, as_number, binary, binary_at, inplace_at, not_a_tensor, scalar_tensor, unary,
+                    wrap)
 from ._dtypes import BY_CODE, as_dtype, bool_, get_default_dtype, int64
 from ._ffi import OPS, lib, push_site, refuse
 from ._tensor import Tensor
@@ -50,7 +50,7 @@ special_expit = sigmoid
 
 UNARY_INPLACE = ("neg abs sign square reciprocal exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh "
                  "tanh erf erfc relu sigmoid floor ceil trunc").split()
-IN_PLACE = {name + "_": unary_inplace(name) for name in UNARY_INPLACE}
+IN_PLACE = {name + "_": METHODS[name + "_"] for name in UNARY_INPLACE}
 
 # ---- two operands --------------------------------------------------------------------------------------
 mul = binary("mul")
@@ -74,20 +74,9 @@ bitwise_or = binary("bitwise_or")
 bitwise_xor = binary("bitwise_xor")
 multiply, arctan2, not_equal, greater, greater_equal, less, less_equal = mul, atan2, ne, gt, ge, lt, le
 
-_OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
-              "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}
-DUNDERS = {"__pos__": lambda self: self, "__neg__": neg, "__abs__": abs, "__invert__": bitwise_not}
-for _python, _op in _OPERATORS.items():
-    _commutes = _op in ("add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor")
-    DUNDERS[f"__{_python}__"] = binary(_op, operator=True)
-    DUNDERS[f"__r{_python}__"] = DUNDERS[f"__{_python}__"] if _commutes else binary(_op, rev=True, operator=True)
-    DUNDERS[f"__i{_python}__"] = inplace(_op, f"__i{_python}__", operator=True)
-for _op in ("eq", "ne", "lt", "le", "gt", "ge"):
-    DUNDERS[f"__{_op}__"] = binary(_op, operator=True)
-for _op in ("mul", "floor_divide", "remainder", "fmod", "maximum", "minimum", "logical_and", "logical_or", "logical_xor"):
-    IN_PLACE[_op + "_"] = inplace(_op, _op + "_")
-for _op in ("bitwise_and", "bitwise_or", "bitwise_xor"):
-    IN_PLACE[_op + "_"] = inplace(_op, _op + "_")
+BINARY_INPLACE = ("mul floor_divide remainder fmod atan2 eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or "
+                  "bitwise_xor").split()
+IN_PLACE.update({name + "_": METHODS[name + "_"] for name in BINARY_INPLACE})
 
 _SQUARE = OPS["square"]
 _ADD, _SUB, _DIV, _POW, _MUL = OPS["add"], OPS["sub"], OPS["div"], OPS["pow"], OPS["mul"]
@@ -208,12 +197,15 @@ def overwrite_at(f, self, fn):
 
 
 def pow_at(f, a, b, operator=False):
+    """a ** b at frame f for any operands."""
     if not isinstance(a, Tensor):
         if not isinstance(b, Tensor):
             raise not_a_tensor("pow", "self", 1, a)
         number = as_number(a)
         if number is None:
-            return NotImplemented
+            if operator:
+                return NotImplemented
+            raise not_a_tensor("pow", "self", 1, a)
         return binary_at(f, _POW, "pow", b, number, rev=True)
     if isinstance(b, Tensor):
         return binary_at(f, _POW, "pow", a, b)
@@ -240,22 +232,12 @@ def pow(input, exponent):
     return pow_at(_getframe(1), input, exponent)
 
 
-def __pow__(self, other):
-    if type(other) is int and other == 2 and lib.ag_tensor_dtype(self._h) >= 4:
-        return apply1(_getframe(1), _SQUARE, self, 0)
-    return pow_at(_getframe(1), self, other, True)
-
-
-def __rpow__(self, other):
-    return binary_at(_getframe(1), _POW, "pow", self, other, rev=True, operator=True)
-
-
 def pow_(self, exponent):
     f = _getframe(1)
     return overwrite_at(f, self, lambda x: pow_at(f, x, exponent))
 
 
-DUNDERS.update(__pow__=__pow__, __rpow__=__rpow__, __ipow__=pow_)
+DUNDERS = {"__ipow__": pow_}
 float_power = pow
 
 

@@ -6,7 +6,6 @@ from array import array as _array
 import os as _os
 import re as _re
 from sys import _getframe
-from _thread import allocate_lock as _allocate_lock
 
 try:
     from ._core import ffi, lib
@@ -19,6 +18,9 @@ except ImportError as _error:  # OpenBLAS may lie in another site-packages folde
 
 NULL = ffi.NULL
 lib.agpy_init()
+core = {}  # TensorBase and the functions of csrc/python/tensor_base.c
+if lib.agpy_types(id(core), id(ffi.typeof("ag_tensor *"))) < 0:
+    raise ImportError("autograd_c: the types of the core could not be made")
 
 
 class Error(Exception):
@@ -102,18 +104,17 @@ def refuse(kind, text):
     return _KINDS.get(kind, kind)(f"{text} [{name}({tensors}){line}]")
 
 
-def wrong_kind(error):
-    """What to raise for an AttributeError or TypeError met while a call was handed to the core.
+def wrong_kind(error, culprit=None):
+    """What to raise for an error met while a call was handed to the core, or for what is no tensor (culprit).
 
     The argument that the user gave is looked up on the stack, so no function needs a check of its own.
     """
     if isinstance(error, Error):
         return error
-    culprit = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
     inner = _boundary(_getframe(1))[1]
-    name = _name(inner)
-    if culprit is None or getattr(error, "name", None) not in ("_h", "dim", "shape", "dtype"):
-        return refuse(TypeError, f"{name}(): {error}")
+    name = "call" if inner is None else _name(inner)
+    if inner is None or error is not None:
+        return refuse(TypeError, f"{name}(): {error or 'expected a Tensor, not ' + type(culprit).__name__}")
     for k, key in enumerate(_parameters(inner.f_code)):
         if inner.f_locals.get(key) is culprit:
             return refuse(TypeError, f"{name}(): argument '{key}' (position {k + 1}) must be Tensor, not {type(culprit).__name__}")
@@ -128,7 +129,7 @@ def _explained(text):
     op = _OP_AND_LINE.search(text)
     if op is None:
         return f"{text} [{name}({tensors}){line}]"
-    inside = "" if op[1] in name else f" in {name}" if op[2] == tensors else f" in {name}({tensors})"
+    inside = "" if op[1] in name or name == "call" else f" in {name}" if op[2] == tensors else f" in {name}({tensors})"
     return f"{text[:op.start()]} [{op[1]}({op[2]}){inside}{line}]"
 
 
@@ -140,12 +141,23 @@ def _boundary(f):
     return f, inner
 
 
+_from_c = {}  # code of functions that C calls beside a user's frame -> what the user called (None: in their variable `name`)
+
+
+def called_from_c(fn, name=None):
+    """Says that fn stands for the C function `name` in messages; returns fn."""
+    _from_c[fn.__code__] = name
+    return fn
+
+
 def _parameters(code):
     return code.co_varnames[:code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4)]  # 4: *args
 
 
 def _name(inner):
     code, values = inner.f_code, inner.f_locals
+    if code in _from_c:
+        return _from_c[code] or values["name"]
     name = values["public"] if "public" in code.co_freevars else code.co_name
     first = values.get(code.co_varnames[0]) if code.co_argcount else None
     if first is not None and not hasattr(first, "_h") and name.startswith("__"):  # a module or a function object
@@ -165,6 +177,10 @@ def _called():
         many = isinstance(value, (tuple, list)) and len(value) > 0
         words += [_in_words(t) for t in (value[:8] if many else (value,)) if hasattr(t, "_h")]
     return _name(inner), ", ".join(words[:4]) + (", ..." if len(words) > 4 else ""), line
+
+
+called_from_c(fail, "call")
+called_from_c(wrong_kind, "call")
 
 
 def _in_words(t):
@@ -195,7 +211,8 @@ _codes = {}
 tracking = True
 
 
-def _describe(code):
+def describe(code):
+    """Tells the core about a code object: its file, its name, its lines; True for the library's own."""
     internal = code.co_filename.startswith(_PACKAGE)
     table = _array("i")
     for start, _, line in code.co_lines():
@@ -207,34 +224,6 @@ def _describe(code):
                                internal, len(table) // 2, ffi.from_buffer("int32_t[]", table)))
     _codes[id(code)] = code, internal
     return internal
-
-
-def learn(frame):
-    """After a failed call: describes frame's code when the core did not know it, raises the failure otherwise."""
-    if frame is None or id(frame.f_code) in _codes:
-        fail()
-    if lib.ag_last_status() != lib.AG_ERR_TYPE or last_error() != "unknown site":
-        fail()
-    _describe(frame.f_code)
-
-
-here = [None]  # the code object whose positions the core takes (agpy_here)
-_here_lock = _allocate_lock()
-
-
-def enter(frame):
-    """Makes frame's code the one whose positions the core takes.
-
-    Callers ask again before they go on (`while f.f_code is not here[0]: enter(f)`): another thread may have
-    entered code of its own in between.
-    """
-    code = frame.f_code
-    with _here_lock:
-        if id(code) not in _codes:
-            _describe(code)
-        here[0] = None
-        lib.agpy_here(id(code))
-        here[0] = code
 
 
 def push_site(depth=1):
@@ -249,7 +238,7 @@ def push_site(depth=1):
     while f is not None:
         code = f.f_code
         known = _codes.get(id(code))
-        if not (_describe(code) if known is None else known[1]):
+        if not (describe(code) if known is None else known[1]):
             lib.ag_site_set(id(code), f.f_lasti)
             return
         f = f.f_back

@@ -144,7 +144,7 @@ class Reader:
             return
         if isinstance(v, _types.FunctionType) and isinstance(owner, _types.ModuleType) and not _own(v):
             todo.append(v)
-        if type(v) in _PLAIN or isinstance(v, (Tensor, _types.FunctionType, list, tuple, dict)):
+        if type(v) in _PLAIN or isinstance(v, (Tensor, _types.FunctionType, _types.BuiltinFunctionType, list, tuple, dict)):
             g.add("{}.%s" % attribute, owner, v, f"{name}.{attribute} (read by {where})")
         g.roots.append(v)
 

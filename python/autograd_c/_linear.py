@@ -2,33 +2,22 @@
 import math as _math
 from sys import _getframe
 
-from ._call import apply, call2, learn, not_a_tensor, wrap
-from . import _ffi
-from ._ffi import OPS, fail, lib, push_site, refuse
+from ._call import apply, apply2, not_a_tensor
+from ._ffi import OPS, lib, push_site, refuse
 from ._shape import broadcast_shapes, expand_at, reshape_at, unsqueeze
 from ._tensor import Tensor, wrap_dim
 
 _BY_DIMS = {(2, 2): OPS["mm"], (2, 1): OPS["mv"], (1, 1): OPS["dot"]}
-_ndim = lib.ag_tensor_ndim
-_new = object.__new__
 
 
 def matmul_at(f, a, b):
     try:
-        ah, bh = a._h, b._h
+        m, n = a.ndim, b.ndim
     except AttributeError:
         raise not_a_tensor("matmul", "other", 2, b if isinstance(a, Tensor) else a) from None
-    m, n = _ndim(ah), _ndim(bh)
     op = _BY_DIMS.get((m, n))
     if op is not None:
-        code, lasti = (id(f.f_code), f.f_lasti) if _ffi.tracking else (0, 0)
-        h = call2(op, ah, bh, code, lasti)
-        if not h:
-            learn(f)
-            h = call2(op, ah, bh, code, lasti)
-            if not h:
-                fail()
-        return wrap(h)
+        return apply2(f, op, a, b)
     if not m or not n:
         raise refuse(RuntimeError, f"both arguments to matmul need to be at least 1D, but they are {m}D and {n}D")
     if m == 1 and n == 2:
@@ -73,28 +62,6 @@ def matmul_at(f, a, b):
 def matmul(input, other):
     """Matrix product: vectors, matrices, and batches of them broadcast over the leading dims."""
     return matmul_at(_getframe(1), input, other)
-
-
-def __matmul__(self, other):
-    f = _getframe(1)
-    try:
-        a, b = self._h, other._h
-        op = _BY_DIMS.get((_ndim(a), _ndim(b)))
-        if op is not None:
-            h = call2(op, a, b, id(f.f_code), f.f_lasti) if _ffi.tracking else call2(op, a, b, 0, 0)
-            if h:
-                r = _new(Tensor)
-                r._h = h
-                return r
-    except AttributeError:
-        return NotImplemented
-    return matmul_at(f, self, other)
-
-
-def __rmatmul__(self, other):
-    if not isinstance(other, Tensor):
-        return NotImplemented
-    return matmul_at(_getframe(1), other, self)
 
 
 def mm(input, mat2):

@@ -2,13 +2,14 @@
 from sys import _getframe
 
 from . import _create, _elementwise, _index, _linear, _matrix, _more, _order, _reduce, _shape, random as _random
-from ._call import apply, apply_inplace, as_number
-from ._dtypes import BY_CODE, BY_NAME, as_dtype, as_size, bool_, check_device, float32, float64, int32, int64, uint8
-from ._dtypes import Size as _Size
+from types import BuiltinFunctionType as _Builtin
+
+from ._call import METHODS, apply, apply_inplace, as_number, bind
+from ._dtypes import BY_NAME, as_dtype, as_size, bool_, check_device, float32, float64, int32, int64, uint8
 from ._dtypes import device as _device
 from ._dtypes import dtype as _dtype
 from ._elementwise import cast_at, copy_at, overwrite_at, where_at
-from ._ffi import NULL, check, ffi, lib, push_site, refuse
+from ._ffi import called_from_c, check, lib, push_site, refuse
 from ._tensor import Tensor
 
 # Functions that take no tensor first, or whose method differs.
@@ -200,10 +201,11 @@ class _Attribute(property):
 def attach():
     from .ops import _public
 
+    bind(matmul=called_from_c(_linear.matmul_at, "matmul"), pow=called_from_c(_elementwise.pow_at, "pow"))
     for module in (_elementwise, _shape, _linear, _reduce, _index, _order, _more, _matrix):
         for name, fn in _public(module).items():
             if name not in _NO_METHODS:
-                setattr(Tensor, name, fn)
+                setattr(Tensor, name, METHODS[fn.__name__] if type(fn) is _Builtin else fn)
     for module in (_elementwise, _index, _random):  # in-place versions
         for name, fn in vars(module).items():
             if name.endswith("_") and not name.startswith("_") and callable(fn) and name != "bool_":
@@ -216,22 +218,12 @@ def attach():
     for name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):
         setattr(Tensor, name, getattr(_create, name))
     Tensor.multinomial, Tensor.bernoulli = _random.multinomial, _random.bernoulli
-    Tensor.__matmul__, Tensor.__rmatmul__ = _linear.__matmul__, _linear.__rmatmul__
     Tensor.__div__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__rtruediv__
     Tensor.__getitem__, Tensor.__setitem__ = _index.getitem, _index.setitem
     Tensor.T = Tensor.H = _Attribute(_shape.T_of, doc="The dims in reverse order.")
     Tensor.mT = Tensor.mH = _Attribute(_shape.mT_of, doc="The last two dims exchanged.")
 
 
-def quicken():
-    """The everyday attributes and methods become C functions (csrc/python/quick.inc); rarer uses come back to Python's."""
-    if not hasattr(lib, "agpy_quick"):
-        return
-    probe, mark = object.__new__(Tensor), object()
-    lib.agpy_quick(id(Tensor), id(_Size), id(_DTYPES), id(_HANDLE), id(probe), id(mark), Tensor.__basicsize__)
-    probe._h = NULL
-
-
-_DTYPES, _HANDLE = tuple(BY_CODE), ffi.typeof("ag_tensor *")
 attach()
-quicken()
+if lib.agpy_quick() < 0:
+    raise ImportError("autograd_c: class Tensor lacks what the core stands in for")

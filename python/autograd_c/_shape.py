@@ -3,13 +3,12 @@ import math as _math
 import operator as _operator
 from sys import _getframe
 
-from ._call import apply, apply1, calln, learn, not_a_tensor, wrap
+from ._call import apply, apply1, not_a_tensor
 from ._dtypes import as_size, dtype
-from ._ffi import NULL, OPS, fail, last_error, lib, push_site, refuse
-from . import _ffi
+from ._ffi import OPS, OpError, lib, push_site, refuse
 from ._tensor import Tensor, wrap_dim
 
-_VIEW, _UNSQUEEZE, _SQUEEZE, _TRANSPOSE, _T, _ALIAS = [OPS[n] for n in ("view", "unsqueeze", "squeeze", "transpose", "t", "alias")]
+_UNSQUEEZE, _SQUEEZE, _TRANSPOSE, _T, _ALIAS = [OPS[n] for n in ("unsqueeze", "squeeze", "transpose", "t", "alias")]
 _SELECT, _SLICE = OPS["select"], OPS["slice"]
 
 
@@ -60,36 +59,23 @@ def _view_dtype(f, self, d):
     raise refuse(NotImplementedError, "view(dtype) to another dtype would reinterpret bytes; use to(dtype) to convert values")
 
 
-def _try_view(f, t, shape):
-    """Handle of the view, or NULL with the core's failure."""
-    h = t._h
-    if f is None or not _ffi.tracking:
-        return calln(_VIEW, 1, [h], len(shape), shape, 0, NULL, 0, 0)
-    r = calln(_VIEW, 1, [h], len(shape), shape, 0, NULL, id(f.f_code), f.f_lasti)
-    if not r and lib.ag_last_status() == lib.AG_ERR_TYPE:
-        learn(f)
-        r = calln(_VIEW, 1, [h], len(shape), shape, 0, NULL, id(f.f_code), f.f_lasti)
-    return r
-
-
 def view_at(f, t, shape):
-    h = _try_view(f, t, shape)
-    if not h:
+    try:
+        return apply(f, "view", (t,), shape)
+    except OpError:
         resolve_shape(as_size((shape,)), t)  # says better what is wrong with the sizes
-        fail()
-    return wrap(h)
+        raise
 
 
 def reshape_at(f, t, shape):
     """A view where strides allow it, otherwise a copy."""
-    h = _try_view(f, t, shape)
-    if not h:
-        view_fails = last_error().startswith("view size is not compatible")
+    try:
+        return apply(f, "view", (t,), shape)
+    except OpError as error:
         shape = resolve_shape(as_size((shape,)), t)
-        if not view_fails:
-            fail()
-        return apply(f, "unsafe_view", (apply(f, "clone", (t,)),), shape)
-    return wrap(h)
+        if not str(error).startswith("view size is not compatible"):
+            raise
+    return apply(f, "unsafe_view", (apply(f, "clone", (t,)),), shape)
 
 
 def reshape(input, *args, shape=None):

@@ -1,7 +1,8 @@
 """class Tensor: a handle of the C core and the protocols around it.
 
-Operations are added by _methods.py from the function modules.  `_h` is the handle (ag_tensor *), released
-by `__del__`; `_grad` caches the wrapper of .grad, so that `x.grad is x.grad`.
+Operations are added by _methods.py from the function modules.  The base (csrc/python/tensor_base.c) owns the handle
+`_h` (ag_tensor *) and has the operators, `shape`, `dtype` and the like; `_grad` caches the wrapper of .grad, so that
+`x.grad is x.grad`.  Members that quick.inc has too are taken out of the class at import and called for what is rare.
 """
 from array import array as _array
 from sys import _getframe
@@ -9,12 +10,10 @@ import warnings as _warnings
 import weakref as _weakref
 
 from . import _ffi
-from ._dtypes import BY_CODE, CPU, Size, as_dtype, bool_
+from ._dtypes import CPU, as_dtype, bool_
 from ._ffi import NULL, check, fail, ffi, lib, made, push_site, refuse
 
 _new = object.__new__
-_release = lib.ag_tensor_release
-_ndim, _shape, _unpack = lib.ag_tensor_ndim, lib.ag_tensor_shape, ffi.unpack
 _dtype, _item, _get_grad = lib.ag_tensor_dtype, lib.agpy_item, lib.ag_tensor_grad
 
 # Leaves that ask for gradients, by address: a graph node's `variable` is the very object the user holds.
@@ -42,14 +41,14 @@ def _wrap(h):
     return r
 
 
-class Tensor:
+class Tensor(_ffi.core["TensorBase"]):
     """An array of numbers with a place in the dynamic graph.
 
     Made by `tensor`, `zeros`, `randn` ... and by operations.  `Tensor(2, 3)` is an uninitialised float tensor of
     that shape, `Tensor([1, 2])` a float tensor of those values.
     """
 
-    __slots__ = ("_h", "_grad", "__dict__", "__weakref__")
+    __slots__ = ("__dict__", "__weakref__")
     __array_priority__ = 1000
 
     def __new__(cls, *args, device=None):
@@ -63,15 +62,7 @@ class Tensor:
         r._h = t._h
         return r
 
-    def __del__(self, release=_release):
-        release(self._h)
-
     # ---- what it is ----------------------------------------------------------------------------
-
-    @property
-    def shape(self):
-        h = self._h
-        return Size(_unpack(_shape(h), _ndim(h)))
 
     def size(self, dim=None):
         """The shape, or the size of one dim."""
@@ -84,21 +75,6 @@ class Tensor:
         h = self._h
         s = tuple(ffi.unpack(lib.ag_tensor_strides(h), lib.ag_tensor_ndim(h)))
         return s if dim is None else s[wrap_dim(dim, len(s))]
-
-    def dim(self):
-        return _ndim(self._h)
-
-    ndimension = dim
-    ndim = property(dim)
-
-    def numel(self):
-        return lib.ag_tensor_numel(self._h)
-
-    nelement = numel
-
-    @property
-    def dtype(self):
-        return BY_CODE[_dtype(self._h)]
 
     @property
     def device(self):
@@ -136,10 +112,6 @@ class Tensor:
         """Address of the first element."""
         return int(ffi.cast("uintptr_t", lib.ag_tensor_ptr(self._h)))
 
-    @property
-    def _version(self):
-        return lib.ag_tensor_version(self._h)
-
     def get_device(self):
         return -1
 
@@ -160,10 +132,6 @@ class Tensor:
         """Sets requires_grad in place; only leaves may change it."""
         self.requires_grad = requires_grad
         return self
-
-    @property
-    def is_leaf(self):
-        return bool(lib.ag_tensor_is_leaf(self._h))
 
     @property
     def grad(self):
@@ -390,8 +358,6 @@ class Tensor:
         if isinstance(x, Tensor) or _is_number(x):
             return bool((self == x).any())
         raise refuse(RuntimeError, f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(x)}.")
-
-    __hash__ = object.__hash__
 
     def __format__(self, spec):
         if not lib.ag_tensor_ndim(self._h) and spec:

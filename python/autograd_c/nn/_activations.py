@@ -3,7 +3,7 @@ import math as _math
 from sys import _getframe
 
 from .. import _ffi
-from .._call import apply, apply_inplace, call1, tied_at, wrap
+from .._call import apply, apply_inplace, tied_at
 from .._elementwise import copy_at, sigmoid, tanh  # noqa: F401  (part of the surface)
 from .._ffi import OPS, push_site, refuse
 from .._reduce import log_softmax, softmax  # noqa: F401  (part of the surface)
@@ -20,20 +20,9 @@ def _one(f, name, input, inplace, floats=()):
     return apply(f, name, (tied_at(f, input) if name == "clamp" else input,), (), floats)
 
 
-_RELU = OPS["relu"]
-
-
 def relu(input, inplace=False):
     """max(x, 0)."""
-    f = _getframe(1)
-    if not inplace and _ffi.tracking:  # the short way of the common case
-        try:
-            h = call1(_RELU, input._h, id(f.f_code), f.f_lasti)
-        except AttributeError:
-            raise refuse(TypeError, f"relu(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}") from None
-        if h:
-            return wrap(h)
-    return _one(f, "relu", input, inplace)
+    return _one(_getframe(1), "relu", input, inplace)
 
 
 def relu_(input):

@@ -3,7 +3,7 @@ import math as _math
 from sys import _getframe
 
 from .. import _ffi
-from .._call import apply, apply_multi, call1, calln, tied_at, wrap
+from .._call import apply, apply_multi, tied_at
 from .._elementwise import where_at
 from .._ffi import OPS, lib, push_site, refuse
 from .._linear import matmul_at
@@ -25,32 +25,19 @@ from ._spatial import (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_po
                        upsample, upsample_bilinear, upsample_nearest)
 
 __all__ = [n for n in globals() if not n.startswith("_") and n not in (
-    "apply", "apply_multi", "call1", "calln", "tied_at", "wrap", "where_at", "OPS", "lib", "push_site", "matmul_at", "Tensor")]
+    "apply", "apply_multi", "tied_at", "where_at", "OPS", "lib", "push_site", "matmul_at", "Tensor")]
 __all__ += ["linear", "bilinear", "embedding", "embedding_bag", "one_hot", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
             "feature_alpha_dropout", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "local_response_norm",
             "normalize", "cosine_similarity", "pairwise_distance", "pdist", "scaled_dot_product_attention"]
-
-
-_T, _ADDMM = OPS["t"], OPS["addmm"]
-_ndim, _release = lib.ag_tensor_ndim, lib.ag_tensor_release
 
 
 def linear(input, weight, bias=None):
     """input @ weight.T + bias: (.., in) with weight (out, in), bias (out) -> (.., out)."""
     f = _getframe(1)
     try:
-        x, w = input._h, weight._h
-        n = _ndim(x)
+        n = input.ndim
     except AttributeError:
         raise refuse(TypeError, f"linear(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}") from None
-    if n == 2 and bias is not None and _ndim(w) == 2 and _ffi.tracking:  # the common case, in two calls of the core
-        code, lasti = id(f.f_code), f.f_lasti
-        wt = call1(_T, w, code, lasti)
-        if wt:
-            h = calln(_ADDMM, 3, (bias._h, x, wt), 0, (), 0, (), code, lasti)
-            _release(wt)
-            if h:
-                return wrap(h)
     wt = apply(f, "t", (weight,)) if weight.dim() == 2 else weight
     if bias is not None and n == 2 and bias.dim() == 1 and weight.dim() == 2:
         return apply(f, "addmm", (bias, input, wt))

@@ -32,8 +32,8 @@ def where(f=None):
 
 def position(f):
     """Code id and offset under which the core knows a frame's line."""
-    if id(f.f_code) not in _ffi._codes:
-        _ffi._describe(f.f_code)
+    if not _ffi.lib.ag_site_known(id(f.f_code)):
+        _ffi.describe(f.f_code)
     return id(f.f_code), f.f_lasti
 
 
