@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE /* posix_memalign, madvise */
 #include "base/base.h"
 
 #ifndef AG_NO_THREADS
@@ -6,6 +6,9 @@
 #endif
 #include <sched.h>
 #include <stdlib.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 /* Small blocks: per-thread free lists of 64-byte classes, so that the tensors, nodes and little
  * buffers of one op cost a few nanoseconds.  Large ones: a shared, bounded cache of freed blocks in
@@ -141,14 +144,22 @@ void ag__thread_enter(void) {
 #endif
 }
 
+/* From HUGE_FROM on the system is asked for pages of 2 MB: a walk through several such blocks would otherwise spend
+ * much of its time on looking up pages, and the first touch on one fault per 4 kB. */
+enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 2 * HUGE_PAGE };
+
 static void *from_system(size_t size) {
   void *p = NULL;
+  const size_t align = size >= HUGE_FROM ? HUGE_PAGE : 64, n = (size + 63) & ~(size_t)63;
   ag__cnt.allocations++;
-  if (posix_memalign(&p, 64, (size + 63) & ~(size_t)63) != 0) p = NULL;
+  if (posix_memalign(&p, align, n) != 0) p = NULL;
   if (!p) {
     ag_cache_trim();
-    if (posix_memalign(&p, 64, (size + 63) & ~(size_t)63) != 0) p = NULL;
+    if (posix_memalign(&p, align, n) != 0) p = NULL;
   }
+#ifdef MADV_HUGEPAGE
+  if (p && size >= HUGE_FROM) (void)madvise(p, n, MADV_HUGEPAGE); /* a wish: without it everything works as well */
+#endif
   return p;
 }
 

@@ -60,6 +60,8 @@ typedef void ag_k_pack(int ndim, const int64_t *shape, const int64_t *strides, i
 typedef void ag_k_unpack(int ndim, const int64_t *shape, const int64_t *strides, int64_t start, int64_t n, void *out,
                          const void *x, int size);
 typedef void ag_k_cast(int64_t n, void *out, const void *x);
+/* memcpy past the caches, for results that they could not hold; done when it returns, as other threads see it */
+typedef void ag_k_stream(void *out, const void *x, size_t bytes);
 
 /* ---- matrix product, no BLAS: C = alpha * op(A) op(B) + beta * C, row-major, ld in elements ----
  * Each element is one sum in ascending k, by FMA where the instruction set has it, whatever the sizes. */
@@ -133,6 +135,7 @@ typedef struct ag_kernels {
   ag_k_cast *cast[AG_K_NDTYPE][AG_K_NDTYPE]; /* [from][to], C's conversions; to bool: x != 0 */
   ag_k_pack *pack;
   ag_k_unpack *unpack;
+  ag_k_stream *stream;
   ag_k_gemm *gemm[AG_K_NDTYPE]; /* float32, float64; int32, int64 without alpha, beta 0 or 1 */
   ag_k_unfold *unfold[AG_K_NDTYPE];
   ag_k_fold *fold[AG_K_NDTYPE];

@@ -99,5 +99,9 @@ AG_SI vf32 v_narrow_f32_f64(vf64 lo, vf64 hi) {
   return (vf32)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps((__m256d)lo)), _mm256_cvtpd_ps((__m256d)hi), 1);
 }
 
+#define AG_HAS_STREAM 1
+AG_SI void v_stream_f32(float *p, vf32 v) { _mm256_stream_ps(p, (__m256)v); }
+AG_SI void v_stream_end(void) { _mm_sfence(); }
+
 #include "simd_tail.inc"
 #endif

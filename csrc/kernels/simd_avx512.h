@@ -123,5 +123,9 @@ AG_SI vf32 v_narrow_f32_f64(vf64 lo, vf64 hi) {
 AG_SI vf32 v_scalef_f32(vf32 a, vf32 n) { return (vf32)_mm512_scalef_ps((__m512)a, (__m512)n); }
 AG_SI vf64 v_scalef_f64(vf64 a, vf64 n) { return (vf64)_mm512_scalef_pd((__m512d)a, (__m512d)n); }
 
+#define AG_HAS_STREAM 1
+AG_SI void v_stream_f32(float *p, vf32 v) { _mm512_stream_ps(p, (__m512)v); }
+AG_SI void v_stream_end(void) { _mm_sfence(); }
+
 #include "simd_tail.inc"
 #endif

@@ -18,6 +18,9 @@
 #include "simd_common.inc"
 
 #ifdef __SSE2__
+#define AG_HAS_STREAM 1
+AG_SI void v_stream_f32(float *p, vf32 v) { _mm_stream_ps(p, (__m128)v); }
+AG_SI void v_stream_end(void) { _mm_sfence(); }
 AG_SI int v_bits_m32(vm32 a) { return _mm_movemask_ps((__m128)a); }
 AG_SI int v_bits_m64(vm64 a) { return _mm_movemask_pd((__m128d)a); }
 AG_SI vf32 v_sqrt_f32(vf32 a) { return (vf32)_mm_sqrt_ps((__m128)a); }

@@ -1,8 +1,9 @@
 #include "ops/exec.h"
+#include "ops/move.h"
 #include "ops/par.h"
 
-/* Elements per block of the strided and broadcast path: three operands and a result stay in L1. */
-enum { BLOCK = 512 };
+/* Bytes of all operands from which results go past the caches, which are rarely larger; elements of a block on that way. */
+enum { STREAM_FROM = 32 << 20, STREAM_BLOCK = 1024 };
 /* Above this many elements other threads of the host language may run meanwhile. */
 enum { LONG_WORK = 1 << 16 };
 
@@ -31,116 +32,69 @@ void ag__store(const ag_raw *out, const void *data) {
   else ag__par_unpack(out->ndim, out->shape, out->strides, out->numel, out->data, data, size);
 }
 
-/* An operand as the block loop sees it. */
-typedef struct operand {
-  const char *data;
-  int size;
-  enum { FULL, SCALAR, STRIDED } how;
-  int64_t strides[AG_MAX_NDIM];
-} operand;
-
-static void set_operand(operand *o, const ag_raw *r, const ag_raw *out) {
-  o->data = r->data;
-  o->size = ag__dtype_size(r->dtype);
-  if (r->contiguous && r->numel == out->numel) {
-    o->how = FULL;
-  } else if (r->numel == 1) {
-    o->how = SCALAR;
-  } else {
-    o->how = STRIDED;
-    int shift = out->ndim - r->ndim;
-    for (int k = 0; k < out->ndim; k++)
-      o->strides[k] = k < shift || (r->shape[k - shift] == 1 && out->shape[k] != 1) ? 0 : r->strides[k - shift];
-  }
-}
-
-static void fill_scalar(void *buf, const char *x, int size, int64_t n) {
-  if (size == 4) {
-    uint32_t v, *b = buf;
-    memcpy(&v, x, 4);
-    for (int64_t i = 0; i < n; i++) b[i] = v;
-  } else if (size == 8) {
-    uint64_t v, *b = buf;
-    memcpy(&v, x, 8);
-    for (int64_t i = 0; i < n; i++) b[i] = v;
-  } else {
-    memset(buf, *x, (size_t)n);
-  }
-}
-
-/* One loop for both forms of kernel: n_ops operands, the first handed over as `g` when ewd. */
 typedef struct job {
   ag_k_ew *ew;
   ag_k_ewd *ewd;
-  int n_ops;
-  const ag_raw *out;
   const double *p;
-  operand op[5]; /* data NULL: absent */
+  int n_ops, size[5], out_size;
+  const char *op[5]; /* NULL: absent */
+  char *out;
 } job;
 
 static int whole(void *ctx, int slot, int64_t from, int64_t to) {
   const job *b = ctx;
   const char *at[5] = {0};
   (void)slot;
-  for (int k = 0; k < b->n_ops; k++) at[k] = b->op[k].data ? b->op[k].data + from * b->op[k].size : NULL;
-  char *o = b->out->data + from * ag__dtype_size(b->out->dtype);
+  for (int k = 0; k < b->n_ops; k++) at[k] = b->op[k] ? b->op[k] + from * b->size[k] : NULL;
+  char *o = b->out + from * b->out_size;
   if (b->ew) b->ew(to - from, o, at[0], at[1], at[2], b->p);
   else b->ewd(to - from, o, at[0], at[1], at[2], at[3], at[4], b->p);
   return AG_OK;
 }
 
-static int by_blocks(void *ctx, int slot, int64_t from, int64_t to) {
+/* A long loop over operands that do not fit into the last cache: results go to a buffer in the first-level cache and
+ * from there past the caches, which spares reading the lines that they overwrite. */
+static int streamed(void *ctx, int slot, int64_t from, int64_t to) {
   const job *b = ctx;
-  const ag_raw *out = b->out;
-  _Alignas(64) char buf[5][BLOCK * 8];
-  _Alignas(64) char obuf[BLOCK * 8];
-  const char *at[5] = {0};
-  int osize = ag__dtype_size(out->dtype);
-  int64_t first = to - from < BLOCK ? to - from : BLOCK;
-  (void)slot;
-  for (int k = 0; k < b->n_ops; k++)
-    if (b->op[k].data && b->op[k].how == SCALAR) fill_scalar(buf[k], b->op[k].data, b->op[k].size, first);
-  for (int64_t start = from; start < to; start += BLOCK) {
-    int64_t m = to - start < BLOCK ? to - start : BLOCK;
-    for (int k = 0; k < b->n_ops; k++) {
-      const operand *op = &b->op[k];
-      if (!op->data) continue;
-      if (op->how == FULL) {
-        at[k] = op->data + start * op->size;
-      } else {
-        if (op->how == STRIDED) ag__k->pack(out->ndim, out->shape, op->strides, start, m, buf[k], op->data, op->size);
-        at[k] = buf[k];
-      }
-    }
-    char *o = out->contiguous ? out->data + start * osize : obuf;
-    if (b->ew) b->ew(m, o, at[0], at[1], at[2], b->p);
-    else b->ewd(m, o, at[0], at[1], at[2], at[3], at[4], b->p);
-    if (!out->contiguous) ag__k->unpack(out->ndim, out->shape, out->strides, start, m, out->data, obuf, osize);
+  _Alignas(64) char buf[STREAM_BLOCK * 8];
+  job part = *b;
+  part.out = buf;
+  for (int64_t start = from; start < to; start += STREAM_BLOCK) {
+    const int64_t m = to - start < STREAM_BLOCK ? to - start : STREAM_BLOCK;
+    for (int k = 0; k < b->n_ops; k++) part.op[k] = b->op[k] ? b->op[k] + start * b->size[k] : NULL;
+    whole(&part, slot, 0, m);
+    ag__k->stream(b->out + start * b->out_size, buf, (size_t)(m * b->out_size));
   }
   return AG_OK;
 }
 
-static int blocks(ag_k_ew *ew, ag_k_ewd *ewd, int n_ops, const ag_raw *const *in, const ag_raw *out, const double *p, int cost) {
+/* Both forms of kernel, operands of any strides: n_ops of them, the first handed over as `g` when ewd. */
+static int any_strides(ag_k_ew *ew, ag_k_ewd *ewd, int n_ops, const ag_raw *const *in, const ag_raw *out, const double *p,
+                       int cost) {
   job b;
   b.ew = ew;
   b.ewd = ewd;
-  b.n_ops = n_ops;
-  b.out = out;
   b.p = p;
-  bool simple = out->contiguous;
-  int size = ag__dtype_size(out->dtype);
+  b.n_ops = n_ops;
+  b.out = out->data;
+  b.out_size = ag__dtype_size(out->dtype);
+  bool simple = out->contiguous, in_place = false;
+  int size = b.out_size;
+  int64_t bytes = out->numel * size;
   for (int k = 0; k < n_ops; k++) {
-    b.op[k].data = NULL;
-    if (!in[k] || !in[k]->data) continue;
-    set_operand(&b.op[k], in[k], out);
-    if (b.op[k].size > size) size = b.op[k].size;
-    if (b.op[k].how != FULL) simple = false;
+    b.op[k] = in[k] ? in[k]->data : NULL;
+    if (!b.op[k]) continue;
+    b.size[k] = ag__dtype_size(in[k]->dtype);
+    if (b.size[k] > size) size = b.size[k];
+    simple &= in[k]->contiguous && in[k]->numel == out->numel;
+    in_place |= b.op[k] == b.out; /* lines that are read anyway */
+    bytes += in[k]->numel * b.size[k];
   }
   void *token = out->numel >= LONG_WORK ? ag__blocking_begin() : NULL;
-  ag_task *fn = simple ? whole : by_blocks;
   int64_t grain = ag__grain(size, cost + !simple);
-  if (!ag__worth(out->numel, grain) || !(out->contiguous || ag__apart(out->ndim, out->shape, out->strides))) fn(&b, 0, 0, out->numel);
-  else ag__parallel_run(out->numel, grain, 0, fn, &b);
+  if (!simple) ag__exec_walk(ew, ewd, n_ops, in, out, p, grain);
+  else if (bytes >= STREAM_FROM && !in_place) ag__parallel(out->numel, grain, streamed, &b);
+  else ag__parallel(out->numel, grain, whole, &b);
   ag__blocking_end(token);
   return AG_OK;
 }
@@ -160,7 +114,7 @@ int ag__exec_ew(ag_k_ew *fn, int n_in, const ag_raw *in, const ag_raw *out, cons
     }
   }
   const ag_raw *ops[3] = {&in[0], n_in > 1 ? &in[1] : NULL, n_in > 2 ? &in[2] : NULL};
-  return blocks(fn, NULL, n_in, ops, out, p, cost);
+  return any_strides(fn, NULL, n_in, ops, out, p, cost);
 }
 
 int ag__exec_ewd(ag_k_ewd *fn, const ag_raw *g, const ag_raw x[3], const ag_raw *y, const ag_raw *out, const double *p,
@@ -175,17 +129,18 @@ int ag__exec_ewd(ag_k_ewd *fn, const ag_raw *g, const ag_raw x[3], const ag_raw 
       return AG_OK;
     }
   }
-  return blocks(NULL, fn, 5, ops, out, p, cost);
+  return any_strides(NULL, fn, 5, ops, out, p, cost);
 }
 
 /* Is there a zero among the integers of d?  Compilers make vector code of the inner loops. */
 static int zero_divisor(const ag_raw *d) {
+  enum { FEW = 512 };
   ag_temp t;
   const char *data = ag__contig(d, &t);
   if (!data) return AG_ERR_MEMORY;
   int64_t n = d->numel, hits = 0;
-  for (int64_t i = 0; i < n && !hits; i += BLOCK) {
-    int64_t m = n - i < BLOCK ? n - i : BLOCK;
+  for (int64_t i = 0; i < n && !hits; i += FEW) {
+    int64_t m = n - i < FEW ? n - i : FEW;
     int32_t any = 0;
     if (d->dtype == AG_INT32) {
       const int32_t *v = (const int32_t *)(const void *)data + i;
@@ -215,12 +170,27 @@ int ag__exec_elementwise(const ag_exec *x) {
   return ag__exec_ew(fn, x->n_in, x->in, &x->out[0], x->p ? x->p->f : NULL, row->cost[0]);
 }
 
+/* The copy of one strided operand into another in one pass, if types are the same and memory is apart; else false. */
+static bool copy_apart(const ag_raw *from, const ag_raw *to) {
+  int64_t lo, hi, from_lo, from_hi, strides[AG_MAX_NDIM];
+  const int size = ag__dtype_size(to->dtype), shift = to->ndim - from->ndim;
+  if (from->dtype != to->dtype || shift < 0) return false;
+  if (!ag__move_extent(to->ndim, to->shape, to->strides, 0, &lo, &hi)) return false;
+  if (!ag__move_extent(from->ndim, from->shape, from->strides, 0, &from_lo, &from_hi)) return false;
+  if (to->data + lo * size <= from->data + from_hi * size && from->data + from_lo * size <= to->data + hi * size) return false;
+  for (int k = 0; k < to->ndim; k++)
+    strides[k] = k < shift || (from->shape[k - shift] == 1 && to->shape[k] != 1) ? 0 : from->strides[k - shift];
+  ag__move_region(to->ndim, to->shape, to->data, to->strides, from->data, strides, size);
+  return true;
+}
+
 int ag__exec(const ag_exec *x) {
   const ag_row *row = x->row;
   if (ag__row_elementwise(row)) return ag__exec_elementwise(x);
   bool direct = true;
   for (int k = 0; k < x->n_out; k++) direct &= x->out[k].contiguous;
   if (AG_LIKELY(direct)) return row->exec(x);
+  if (row->op == AG_OP_copy && copy_apart(&x->in[1], &x->out[0])) return AG_OK;
   /* A strided result: run on a contiguous copy, which goes back when all went well. */
   ag_raw out[AG_MAX_OUT], in0;
   ag_temp t[AG_MAX_OUT] = {{0, 0}};

@@ -17,6 +17,10 @@ int ag__exec_ew(ag_k_ew *fn, int n_in, const ag_raw *in, const ag_raw *out, cons
 int ag__exec_ewd(ag_k_ewd *fn, const ag_raw *g, const ag_raw x[3], const ag_raw *y, const ag_raw *out, const double *p,
                  int cost);
 
+/* exec_walk.c: a kernel of either form (the other NULL) over n_in operands (NULL or without data: absent) of any
+ * strides; grain: elements that a thread should have. */
+void ag__exec_walk(ag_k_ew *ew, ag_k_ewd *ewd, int n_in, const ag_raw *const *in, const ag_raw *out, const double *p, int64_t grain);
+
 /* Contiguous memory of an operand: its own, or a packed copy in *t; NULL when out of memory.  Always pair with
  * ag__temp_free. */
 typedef struct ag_temp {
