@@ -151,6 +151,11 @@ typedef struct ag_kernels {
   ag_k_random *normal[AG_K_NDTYPE];  /* a + b*z, Box-Muller */
 } ag_kernels;
 
+/* a = k pi/2 + r + lo for any finite a >= 1, |r| <= pi/4, lo what r's rounding lost: returns k mod 4 (as a number of 0 to
+ * 4).  NaN for other arguments.  For float32 r alone is exact enough. */
+int ag__trig_far_f32(float a, double *r);
+int ag__trig_far_f64(double a, double *r, double *lo);
+
 /* The table in use: chosen once, after asking CPU and OS; AUTOGRAD_C_DISABLE_CPU=avx512,avx2 leaves sets out. */
 extern const ag_kernels *ag__k;
 /* Tables compiled in, widest first, NULL-terminated; usable tells what this machine can run. */
