@@ -4,8 +4,8 @@
  * picked, I and J, and each plane of the two is done in tiles that stay in the first-level cache.  Along J an operand
  * is direct (stride 1: the kernel reads where it lies), a splat (stride 0: one value, in a buffer) or packed (a tile of it
  * is copied to a buffer: turned operands, whose stride along I is 1, by square blocks).  Planes too small for that are
- * taken as one long line, in blocks of packed elements.  Threads take slices along one dim.  None of this changes bits: a kernel's element depends
- * on its operands alone. */
+ * taken as one long line, in blocks of packed elements.  Threads take slices along one dim.  None of this changes bits:
+ * a kernel's element depends on its operands alone. */
 #include "ops/exec.h"
 #include "ops/par.h"
 
