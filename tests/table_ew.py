@@ -244,6 +244,8 @@ def operands(row, rng, n, dtype, smooth=None):
                 xs.append(rng.random(m) < 0.5)
             else:
                 xs.append(rng.integers(0 if dtype.kind == "u" else -9, 10, m).astype(dtype))
+                if k and row.name in ("floor_divide", "remainder", "fmod"):
+                    xs[k][xs[k] == 0] = 3  # division of integers by zero is an error
         return xs
 
     if smooth is None:
