@@ -253,6 +253,9 @@ def _ix(f, index, name):
 def gather(input, dim, index, *, sparse_grad=False):
     """out[i, j] = input[index[i, j], j] for dim 0, and so on: index's shape."""
     f = _getframe(1)
+    if not index.numel() and index.dim() != input.dim():  # nothing to look up: any shape will do
+        push_site()
+        return gather(input.reshape(-1), 0, index.reshape(-1)).reshape(index.shape)
     return apply(f, "gather", (input, _ix(f, index, "gather")), (wrap_dim(dim, input.dim()),))
 
 

@@ -10,7 +10,7 @@ from ._dtypes import device as _device
 from ._dtypes import dtype as _dtype
 from ._elementwise import cast_at, copy_at, overwrite_at, where_at
 from ._ffi import called_from_c, check, lib, push_site, refuse
-from ._tensor import Tensor
+from ._tensor import Tensor, wrap_dim
 
 # Functions that take no tensor first, or whose method differs.
 _NO_METHODS = {"where", "cat", "stack", "meshgrid", "einsum", "hstack", "vstack", "dstack", "column_stack", "row_stack", "concat",
@@ -130,6 +130,11 @@ class _Methods:
     def triu_(self, diagonal=0):
         f = _getframe(1)
         return overwrite_at(f, self, lambda x: apply(f, "triu", (x,), (diagonal,)))
+
+    def slice(self, dim=0, start=None, end=None, step=1):
+        """self[start:end:step] along dim: a view."""
+        d = wrap_dim(dim, self.dim())
+        return _index.getitem(self, (slice(None),) * d + (slice(start, end, step),))
 
     def where(self, condition, other):
         """self where condition is true, other elsewhere."""

@@ -7,7 +7,7 @@ from ._elementwise import exp2, isnan, log2, logaddexp, maximum, minimum, sin, w
 from ._ffi import push_site
 from ._index import gather, index_put, scatter, scatter_add
 from ._reduce import norm
-from ._shape import (as_strided, cat, chunk, diagonal, expand, movedim, narrow, permute, reshape, split, squeeze, t, transpose,
+from ._shape import (as_strided, cat, diagonal, expand, narrow, permute, reshape, split, squeeze, t, transpose,
                      unbind, unfold, unsqueeze, view)
 from ._tensor import Tensor, wrap_dim
 
@@ -37,7 +37,6 @@ squeeze_copy = _copying(squeeze, "squeeze_copy")
 unsqueeze_copy = _copying(unsqueeze, "unsqueeze_copy")
 transpose_copy = _copying(transpose, "transpose_copy")
 t_copy = _copying(t, "t_copy")
-unsafe_chunk, unsafe_split, unsafe_split_with_sizes = chunk, split, split
 
 
 def conj(input):
@@ -201,33 +200,6 @@ def _gradient(x, d, spacing, order):
         first = -(2 * h0 + g0) / (h0 * (h0 + g0)) * at(0) + (h0 + g0) / (h0 * g0) * at(1) - h0 / (g0 * (h0 + g0)) * at(2)
         last = h1 / (g1 * (g1 + h1)) * at(n - 3) - (g1 + h1) / (g1 * h1) * at(n - 2) + (2 * h1 + g1) / (h1 * (g1 + h1)) * at(n - 1)
     return cat([first, middle, last], d)
-
-
-def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """quantile of the elements that are no NaN."""
-    from ._create import full
-    from ._order import quantile, sort
-    from ._shape import stack
-
-    push_site()
-    flat = dim is None or not input.dim()
-    d = 0 if flat else wrap_dim(dim, input.dim())
-    x = reshape(input, (-1,)) if flat else input
-    x = movedim(sort(x, d)[0], d, -1)  # NaN come last
-    lead = tuple(x.shape[:-1])
-    rows = reshape(x, (-1, x.shape[-1]))
-    many = isinstance(q, Tensor) and q.dim() == 1
-    results = []
-    for one in (q.tolist() if many else [float(q)]):
-        values = []
-        for k in range(rows.shape[0]):
-            n = int((rows[k] == rows[k]).sum())
-            values.append(quantile(rows[k, :n], one, 0, interpolation=interpolation) if n else full((), _math.nan, dtype=x.dtype))
-        r = reshape(stack(values), lead)
-        if keepdim:
-            r = reshape(r, (1,) * input.dim()) if flat else unsqueeze(r, d)
-        results.append(r)
-    return stack(results) if many else results[0]
 
 
 # ---- scatter with a reduction -------------------------------------------------------------------------

@@ -3,9 +3,12 @@ from sys import _getframe
 
 from ._call import apply
 from ._dtypes import int64
-from ._ffi import push_site, refuse
+from ._elementwise import ceil, floor, lerp, where
+from ._elementwise import round as _round
+from ._ffi import lib, push_site, refuse
 from ._index import gather
 from ._reduce import pair_at
+from ._shape import movedim
 from ._tensor import Tensor, wrap_dim
 
 
@@ -136,41 +139,57 @@ def mode(input, dim=-1, keepdim=False):
     return pair_at("mode", (v, i) if keepdim else (v.squeeze(d), i.squeeze(d)))
 
 
-def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """Quantiles q (a number or a vector) along dim, between neighbours by `interpolation`."""
-    from ._shape import stack
+def _quantile(name, input, q, dim, keepdim, interpolation, skip_nan):
+    if not input.is_floating_point():
+        raise refuse(RuntimeError, f"{name}() input tensor must be either float or double dtype")
+    if not input.numel():
+        raise refuse(RuntimeError, f"{name}() input tensor must be non-empty")
+    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise refuse(RuntimeError, f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+                     f"{interpolation}")
+    if isinstance(q, Tensor):
+        if q.dim() > 1:
+            raise refuse(RuntimeError, f"{name}() q must be a scalar or 1D tensor")
+        if q.dtype is not input.dtype:
+            raise refuse(RuntimeError, f"{name}() q tensor must be same dtype as the input tensor")
+        if not lib.ag_tracing() and not all([0 <= x <= 1 for x in q._flat()]):
+            raise refuse(RuntimeError, f"{name}() q values must be in the range [0, 1]")
+        scalar = not q.dim()
+    else:
+        if not 0 <= q <= 1:
+            raise refuse(RuntimeError, f"{name}() q must be in the range [0, 1] but got {q}")
+        q, scalar = input.new_full((), float(q)), True
+    d = 0 if dim is None else wrap_dim(dim, input.dim())
+    x = input.reshape(-1) if dim is None or not input.dim() else movedim(input, d, -1)
+    x = sort(x, -1)[0]  # NaN come last
+    number = x == x
+    if skip_nan:
+        ranks = q.reshape(-1) * (number.sum(-1, True) - 1).clamp(min=0).to(x.dtype)
+    else:
+        last = x.shape[-1] - 1
+        ranks = where(number.all(-1, True), q.reshape(-1) * last, float(last))
+    if interpolation in ("lower", "higher", "nearest"):
+        ranks = {"lower": floor, "higher": ceil, "nearest": _round}[interpolation](ranks)
+    low = ranks.detach().long()
+    r = gather(x, -1, low)
+    if interpolation in ("linear", "midpoint"):
+        share = ranks - low if interpolation == "linear" else 0.5
+        r = lerp(r, gather(x, -1, ceil(ranks.detach()).long()), share)
+    if keepdim and input.dim():
+        r = r.reshape((1,) * input.dim() + (-1,)) if dim is None else movedim(r.unsqueeze(-1), -1, d)
+    return r.squeeze(-1) if scalar else movedim(r, -1, 0)
 
+
+def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """Quantiles q (a number or a vector) along dim, between neighbours by `interpolation`; NaN where there is one."""
     push_site()
-    if not input.dim() and dim is not None:
-        wrap_dim(dim, 0)
-        return quantile(input, q, None, False, interpolation=interpolation)
-    many = isinstance(q, Tensor) and q.dim() == 1
-    qs = q.tolist() if many else [float(q)]
-    if any(not 0 <= x <= 1 for x in qs):
-        raise refuse(RuntimeError, "quantile() q values must be in the range [0, 1]")
-    flat = dim is None
-    x = input.reshape(-1) if flat else input
-    d = 0 if flat else wrap_dim(dim, x.dim())
-    x = sort(x, d)[0]
-    n = x.shape[d]
-    parts = []
-    for one in qs:
-        at = one * (n - 1)
-        low = int(at)
-        high = min(low + 1, n - 1)
-        w = at - low
-        w = {"linear": w, "lower": 0.0, "higher": float(w > 0), "midpoint": 0.5 if w else 0.0,
-             "nearest": float(round(at) > low)}[interpolation]
-        a, b = x.narrow(d, low, 1), x.narrow(d, high, 1)
-        r = a + (b - a) * w if w else a
-        if x.is_floating_point():
-            r = r + (x - x).sum(d, True).detach()  # a NaN anywhere makes NaN
-        if not keepdim:
-            r = r.squeeze(d)
-        elif flat:
-            r = r.reshape((1,) * input.dim())
-        parts.append(r)
-    return stack(parts, 0) if many else parts[0]
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
+
+
+def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """quantile of the elements that are no NaN."""
+    push_site()
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):

@@ -361,6 +361,8 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
 
     push_site()
     d = wrap_dim(dim, input.dim())
+    if n == 0:
+        return input.clone()
     parts = [x for x in (prepend, input, append) if x is not None]
     x = cat(parts, d) if len(parts) > 1 else input
     for _ in range(n):

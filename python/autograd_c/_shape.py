@@ -381,6 +381,9 @@ def chunk(input, chunks, dim=0):
     return split_at(_getframe(1), input, size, dim) if n else split_at(_getframe(1), input, [0] * chunks, dim)
 
 
+unsafe_chunk, unsafe_split, unsafe_split_with_sizes = chunk, split, split  # views here, too
+
+
 def tensor_split(input, indices_or_sections, dim=0):
     """Tuple of parts along dim: n nearly equal ones, or cut at the listed places."""
     d = wrap_dim(dim, input.dim())

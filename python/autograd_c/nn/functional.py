@@ -245,7 +245,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     shape = tuple([int(n) for n in (normalized_shape if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,))])
     if weight is None and bias is not None:
         push_site()
-        return apply_multi(f, "layer_norm", (input,), 3, shape, (float(eps),))[0] + bias
+        return apply_multi(f, "layer_norm", (input,), 3, shape, (float(eps),))[0] + tied_at(None, bias)
     args = (input,) if weight is None else (input, weight) if bias is None else (input, weight, bias)
     return apply_multi(f, "layer_norm", args, 3, shape, (float(eps),))[0]
 
@@ -298,7 +298,9 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     push_site()
     n = input.dim()
     if n < 2:
-        raise refuse(ValueError, f"expected 2D or more input (got {n}D input)")
+        if not input.numel():
+            return input.clone()
+        raise refuse(IndexError, "Dimension out of range (expected to be in range of [-1, 0], but got 1)")
     dims = (0, *range(2, n))
     if training:
         count = input.numel() // max(input.shape[1], 1)
