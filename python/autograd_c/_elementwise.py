@@ -501,7 +501,7 @@ def isneginf(input):
     return input == -_math.inf
 
 
-def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
+def nan_to_num(input, nan=None, posinf=None, neginf=None):
     """input with NaN and the infinities replaced (by default: 0 and the largest numbers of the dtype)."""
     from ._dtypes import finfo
 

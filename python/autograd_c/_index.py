@@ -259,8 +259,10 @@ def gather(input, dim, index, *, sparse_grad=False):
     return apply(f, "gather", (input, _ix(f, index, "gather")), (wrap_dim(dim, input.dim()),))
 
 
-def take_along_dim(input, indices, dim=None):
+def take_along_dim(input, indices, dim=None, *, axis=None):
     """As gather, with the other dims broadcast; dim None: the flattened tensor."""
+    if axis is not None:
+        dim = axis
     push_site()
     if dim is None:
         return gather(input.reshape(-1), 0, indices.reshape(-1))

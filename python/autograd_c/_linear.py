@@ -86,7 +86,10 @@ def dot(input, tensor):
     return matmul_at(_getframe(1), input, tensor)
 
 
-vdot = dot
+def vdot(input, other):
+    """Inner product of two vectors of the same length."""
+    push_site()
+    return dot(input, other)
 
 
 def bmm(input, mat2):
@@ -209,12 +212,30 @@ def _einsum_terms(equation, operands):
     return terms, right
 
 
+def _sublists(args):
+    """The equation of einsum(x, [0, 1], y, [1, 2], [0, 2]): numbers below 52 for letters, ... for the rest."""
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+    def term(places):
+        if any([p is not Ellipsis and not 0 <= p < 52 for p in places]):
+            raise refuse(RuntimeError, "einsum(): not all subscripts in the sublist are within the valid range [0, 52)")
+        return "".join(["..." if p is Ellipsis else letters[p] for p in places])
+
+    operands = args[:len(args) // 2 * 2:2]
+    left = ",".join([term(places) for places in args[1::2]])
+    return left + ("->" + term(args[-1]) if len(args) % 2 else ""), operands
+
+
 def einsum(equation, *operands):
     """Sum of products by Einstein's convention: einsum("bij,bjk->bik", x, y); "..." stands for any dims.
+
+    The other spelling: einsum(x, [0, 1, 2], y, [0, 2, 3], [0, 1, 3]), numbers for letters, Ellipsis for "...".
 
     Operands are contracted from left to right, each pair as one batched matrix product.
     """
     push_site()
+    if isinstance(equation, Tensor):
+        equation, operands = _sublists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
     terms, out = _einsum_terms(equation, operands)

@@ -11,9 +11,9 @@ def cholesky(input, upper=False):
     return linalg.cholesky(input, upper=upper)
 
 
-def cholesky_solve(input, L, upper=False):
-    """X of A X = input from the Cholesky factor L of A."""
-    name = "cholesky_solve"
+def cholesky_solve(input, input2, upper=False):
+    """X of A X = input from input2, the Cholesky factor of A."""
+    name, L = "cholesky_solve", input2
     if input.dim() < 2:
         raise refuse(RuntimeError, f"b should have at least 2 dimensions, but has {input.dim()} dimensions instead")
     if L.dim() < 2:
@@ -27,8 +27,9 @@ def cholesky_solve(input, L, upper=False):
     return _row("cholesky_solve", *_batched(input, L), ints=(bool(upper),))
 
 
-def cholesky_inverse(L, upper=False):
-    """Inverse of A from its Cholesky factor L."""
+def cholesky_inverse(input, upper=False):
+    """Inverse of A from its Cholesky factor, the input."""
+    L = input
     _start("cholesky_inverse", L)
     _square("cholesky_inverse", L)
     return _row("cholesky_solve", *_batched(_create.eye(L.shape[-1], dtype=L.dtype), L), ints=(bool(upper),))
@@ -124,9 +125,9 @@ def orgqr(input, tau):
     return linalg.householder_product(input, tau)
 
 
-def ormqr(input, tau, other, left=True, transpose=False):
-    """Q other (left=False: other Q; transpose: with Q^T), Q the product of all Householder reflections that input and tau hold."""
-    name = "ormqr"
+def ormqr(input, input2, input3, left=True, transpose=False):
+    """Q input3 (left=False: input3 Q; transpose: with Q^T), Q the product of all Householder reflections that input and input2 hold."""
+    name, tau, other = "ormqr", input2, input3
     _start(name, input, other)
     m = input.shape[-2]
     if tau.shape[-1] > input.shape[-1]:

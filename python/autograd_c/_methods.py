@@ -131,6 +131,10 @@ class _Methods:
         f = _getframe(1)
         return overwrite_at(f, self, lambda x: apply(f, "triu", (x,), (diagonal,)))
 
+    def split(self, split_size, dim=0):
+        """Tuple of parts along dim: of one size (the last may be smaller) or of the listed sizes."""
+        return _shape.split_at(_getframe(1), self, split_size, dim)
+
     def slice(self, dim=0, start=None, end=None, step=1):
         """self[start:end:step] along dim: a view."""
         d = wrap_dim(dim, self.dim())

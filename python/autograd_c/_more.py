@@ -154,8 +154,10 @@ def renorm(input, p, dim, maxnorm):
     return input * where(n > maxnorm, maxnorm / (n + 1e-7), 1.0)
 
 
-def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
+def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1, axis=None):
     """Running integral by the trapezoid rule."""
+    if axis is not None:
+        dim = axis
     from ._reduce import cumsum, diff
 
     push_site()

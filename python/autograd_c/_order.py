@@ -41,13 +41,17 @@ def _indices(input, dim, descending):
     return _tensor(_order(input, d, descending)), d
 
 
-def argsort(input, dim=-1, descending=False, stable=False):
+def argsort(input, dim=-1, descending=False, stable=False, *, axis=None):
     """Indices that sort along dim."""
+    if axis is not None:
+        dim = axis
     return _indices(input, dim, descending)[0]
 
 
-def sort(input, dim=-1, descending=False, stable=False):
+def sort(input, dim=-1, descending=False, stable=False, *, axis=None):
     """(values, indices) sorted along dim."""
+    if axis is not None:
+        dim = axis
     push_site()
     i, d = _indices(input, dim, descending)
     if not input.dim():
@@ -60,8 +64,10 @@ def msort(input):
     return sort(input, 0)[0]
 
 
-def topk(input, k, dim=-1, largest=True, sorted=True):
+def topk(input, k, dim=-1, largest=True, sorted=True, *, axis=None):
     """(values, indices) of the k largest (or smallest) along dim."""
+    if axis is not None:
+        dim = axis
     push_site()
     if not input.dim():
         return pair_at("topk", (input.clone(), input.new_zeros((), dtype=int64)))
@@ -72,8 +78,12 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
     return pair_at("topk", (gather(input, d, i), i))
 
 
-def kthvalue(input, k, dim=-1, keepdim=False):
+def kthvalue(input, k, dim=-1, keepdim=False, *, axis=None, keepdims=None):
     """(value, index) of the k-th smallest along dim, k from 1."""
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     push_site()
     d = wrap_dim(dim, input.dim())
     if not 1 <= k <= (input.shape[d] if input.dim() else 1):
@@ -105,23 +115,35 @@ def _median(input, dim, keepdim, skip_nan):
     return (v, i) if keepdim else (v.squeeze(d), i.squeeze(d))
 
 
-def median(input, dim=None, keepdim=False):
+def median(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
     """The (lower) median of all elements, or (values, indices) along dim."""
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     push_site()
     if dim is None:
         return _median(input.reshape(-1), 0, False, False)[0]
     return pair_at("median", _median(input, dim, keepdim, False))
 
 
-def nanmedian(input, dim=None, keepdim=False):
+def nanmedian(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     push_site()
     if dim is None:
         return _median(input.reshape(-1), 0, False, True)[0]
     return pair_at("nanmedian", _median(input, dim, keepdim, True))
 
 
-def mode(input, dim=-1, keepdim=False):
+def mode(input, dim=-1, keepdim=False, *, axis=None, keepdims=None):
     """(values, indices) of the most frequent, smallest element along dim."""
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     import numpy
 
     push_site()
@@ -180,14 +202,22 @@ def _quantile(name, input, q, dim, keepdim, interpolation, skip_nan):
     return r.squeeze(-1) if scalar else movedim(r, -1, 0)
 
 
-def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", axis=None, keepdims=None):
     """Quantiles q (a number or a vector) along dim, between neighbours by `interpolation`; NaN where there is one."""
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     push_site()
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", axis=None, keepdims=None):
     """quantile of the elements that are no NaN."""
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     push_site()
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
@@ -293,13 +323,21 @@ def _running(input, dim, sign, name):
     return pair_at(name, (gather(input, d, i), i))
 
 
-def cummax(input, dim):
+def cummax(input, dim=None, *, axis=None):
     """(values, indices) of the largest element so far along dim."""
+    if axis is not None:
+        dim = axis
+    if dim is None:
+        raise refuse(TypeError, 'cummax() missing 1 required positional arguments: "dim"')
     return _running(input, dim, 1, "cummax")
 
 
-def cummin(input, dim):
+def cummin(input, dim=None, *, axis=None):
     """(values, indices) of the smallest element so far along dim."""
+    if axis is not None:
+        dim = axis
+    if dim is None:
+        raise refuse(TypeError, 'cummin() missing 1 required positional arguments: "dim"')
     return _running(input, dim, -1, "cummin")
 
 

@@ -105,12 +105,20 @@ def prod(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None
     return apply(f, "prod", (_typed(f, input, dtype),), _ints(input, dim, keepdim, axis, keepdims))
 
 
-def nansum(input, dim=None, keepdim=False, *, dtype=None):
+def nansum(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     push_site()
     return sum(where(input != input, 0, input), dim, keepdim, dtype=dtype)
 
 
-def nanmean(input, dim=None, keepdim=False, *, dtype=None):
+def nanmean(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     push_site()
     ok = input == input
     return sum(where(ok, input, 0), dim, keepdim, dtype=dtype) / sum(ok, dim, keepdim)
@@ -163,7 +171,11 @@ def amin(input, dim=(), keepdim=False, *, axis=None, keepdims=None):
     return apply(_getframe(1), "amin", (input,), ints)
 
 
-def aminmax(input, *, dim=None, keepdim=False):
+def aminmax(input, *, dim=None, keepdim=False, axis=None, keepdims=None):
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     push_site()
     return amin(input, () if dim is None else dim, keepdim), amax(input, () if dim is None else dim, keepdim)
 
@@ -192,7 +204,9 @@ def all(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
     return apply(_getframe(1), "all", (input,), _ints(input, dim, keepdim, axis, keepdims))
 
 
-def count_nonzero(input, dim=None):
+def count_nonzero(input, dim=None, *, axis=None):
+    if axis is not None:
+        dim = axis
     push_site()
     return sum(input != 0, dim)
 
@@ -244,16 +258,24 @@ def std(input, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=
     return root(_moments(input, dim, keepdim if keepdims is None else keepdims, _correction(unbiased, correction))[0])
 
 
-def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=None, keepdims=None):
     """(variance, mean)."""
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     push_site()
     dim, unbiased = _swap_bool(dim, unbiased)
     v = _moments(input, dim, keepdim, _correction(unbiased, correction))[0]
     return v, mean(input, dim, keepdim)
 
 
-def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=None, keepdims=None):
     """(standard deviation, mean)."""
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     v, m = var_mean(input, dim, unbiased, keepdim, correction=correction)
     return root(v), m
 
@@ -313,8 +335,14 @@ def cumprod(input, dim=None, *, dtype=None, axis=None):
     return apply(f, "cumprod", (t,), (wrap_dim(dim if dim is not None else axis, t.dim()),))
 
 
-def logsumexp(input, dim, keepdim=False):
+def logsumexp(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
     """log(sum(exp(x))) over dim, without overflow."""
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
+    if dim is None:
+        raise refuse(TypeError, 'logsumexp() missing 1 required positional arguments: "dim"')
     push_site()
     if not input.is_floating_point():
         input = input.to(get_default_dtype())
@@ -324,22 +352,30 @@ def logsumexp(input, dim, keepdim=False):
     return s if keepdim else s.squeeze(dim)
 
 
-def logcumsumexp(input, dim):
+def logcumsumexp(input, dim=None, *, axis=None):
+    if axis is not None:
+        dim = axis
+    if dim is None:
+        raise refuse(TypeError, 'logcumsumexp() missing 1 required positional arguments: "dim"')
     push_site()
     m = amax(input.detach(), dim, True)
     m = where(isfinite(m), m, 0.0)
     return log(cumsum(exp(input - m), dim)) + m
 
 
-def softmax(input, dim=None, *, dtype=None, _stacklevel=3):
+def softmax(input, dim=None, *, dtype=None, _stacklevel=3, axis=None):
     """exp(x) / sum(exp(x)) along dim."""
+    if axis is not None:
+        dim = axis
     f = _getframe(1)
     t = _typed(f, input, dtype)
     return apply1(f, _SOFTMAX, t, 1, _softmax_dim("softmax", dim, t) if dim is None else dim)
 
 
-def log_softmax(input, dim=None, *, dtype=None, _stacklevel=3):
+def log_softmax(input, dim=None, *, dtype=None, _stacklevel=3, axis=None):
     """log of softmax, without overflow."""
+    if axis is not None:
+        dim = axis
     f = _getframe(1)
     t = _typed(f, input, dtype)
     return apply1(f, _LOG_SOFTMAX, t, 1, _softmax_dim("log_softmax", dim, t) if dim is None else dim)
@@ -355,8 +391,10 @@ def _softmax_dim(name, dim, t):
     return 0 if t.dim() in (0, 1, 3) else 1
 
 
-def diff(input, n=1, dim=-1, prepend=None, append=None):
+def diff(input, n=1, dim=-1, prepend=None, append=None, *, axis=None):
     """n-th difference of neighbours along dim."""
+    if axis is not None:
+        dim = axis
     from ._shape import cat, narrow
 
     push_site()
@@ -414,7 +452,9 @@ def corrcoef(input):
     return c / s.unsqueeze(1) / s.unsqueeze(0)
 
 
-def trapezoid(y, x=None, *, dx=1.0, dim=-1):
+def trapezoid(y, x=None, *, dx=1.0, dim=-1, axis=None):
+    if axis is not None:
+        dim = axis
     from ._shape import narrow
 
     push_site()

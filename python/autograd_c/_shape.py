@@ -125,8 +125,10 @@ def unflatten(input, dim, sizes):
     return reshape_at(_getframe(1), input, (*s[:d], *sizes, *s[d + 1:]))
 
 
-def squeeze(input, dim=None):
+def squeeze(input, dim=None, *, axis=None):
     """Without the dims of size 1 (or without `dim`, one or several, where its size is 1)."""
+    if axis is not None:
+        dim = axis
     if dim is None:
         return apply1(_getframe(1), _SQUEEZE, input, 0)
     n = input.dim()
@@ -138,8 +140,12 @@ def squeeze(input, dim=None):
     return apply(_getframe(1), "squeeze", (input,), dims)
 
 
-def unsqueeze(input, dim):
+def unsqueeze(input, dim=None, *, axis=None):
     """With a dim of size 1 inserted at `dim`."""
+    if axis is not None:
+        dim = axis
+    if dim is None:
+        raise refuse(TypeError, 'unsqueeze() missing 1 required positional arguments: "dim"')
     return apply1(_getframe(1), _UNSQUEEZE, input, 1, dim)
 
 
@@ -369,11 +375,22 @@ def split(tensor, split_size_or_sections, dim=0):
     return split_at(_getframe(1), tensor, split_size_or_sections, dim)
 
 
-split_with_sizes = split
+def split_with_sizes(input, split_sizes, dim=0):
+    """Tuple of parts of the listed sizes along dim."""
+    return split_at(_getframe(1), input, list(split_sizes), dim)
 
 
-def chunk(input, chunks, dim=0):
+def unsafe_split(tensor, split_size, dim=0):
+    """As split: its views, too, may be written."""
+    return split_at(_getframe(1), tensor, split_size, dim)
+
+
+
+
+def chunk(input, chunks, dim=0, *, axis=None):
     """Tuple of at most `chunks` parts of equal size along dim."""
+    if axis is not None:
+        dim = axis
     if chunks < 1:
         raise refuse(RuntimeError, f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = input.shape[wrap_dim(dim, input.dim())]
@@ -381,11 +398,13 @@ def chunk(input, chunks, dim=0):
     return split_at(_getframe(1), input, size, dim) if n else split_at(_getframe(1), input, [0] * chunks, dim)
 
 
-unsafe_chunk, unsafe_split, unsafe_split_with_sizes = chunk, split, split  # views here, too
+unsafe_chunk, unsafe_split_with_sizes = chunk, split_with_sizes  # views here, too
 
 
-def tensor_split(input, indices_or_sections, dim=0):
+def tensor_split(input, indices_or_sections, dim=0, *, axis=None):
     """Tuple of parts along dim: n nearly equal ones, or cut at the listed places."""
+    if axis is not None:
+        dim = axis
     d = wrap_dim(dim, input.dim())
     n = input.shape[d]
     if isinstance(indices_or_sections, Tensor):
@@ -399,27 +418,48 @@ def tensor_split(input, indices_or_sections, dim=0):
     return tuple([apply(f, "slice", (input,), (d, a, max(a, b), 1)) for a, b, _ in spans])
 
 
-def hsplit(input, indices_or_sections):
+def _xsplit(name, input, cuts, dim, least):
+    if input.dim() < least:
+        raise refuse(RuntimeError, f"torch.{name} requires a tensor with at least {least} dimension{'s' if least > 1 else ''}, but got a "
+                     f"tensor with {input.dim()} dimensions!")
+    if isinstance(cuts, int):
+        n = input.shape[dim]
+        if cuts <= 0 or n % cuts:
+            raise refuse(RuntimeError, f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {n} is not "
+                         f"divisible by the split_size {cuts}!")
+    return tensor_split(input, cuts, dim)
+
+
+def hsplit(input, indices_or_sections=None, *, indices=None, sections=None):
+    """Parts along dim 1 (of a vector: dim 0): a number of equal ones, or cut at the listed places."""
     push_site()
-    return tensor_split(input, indices_or_sections, 0 if input.dim() == 1 else 1)
+    return _xsplit("hsplit", input, _first(indices_or_sections, indices, sections), 0 if input.dim() == 1 else 1, 1)
 
 
-def vsplit(input, indices_or_sections):
+def vsplit(input, indices_or_sections=None, *, indices=None, sections=None):
+    """Parts along dim 0: a number of equal ones, or cut at the listed places."""
     push_site()
-    return tensor_split(input, indices_or_sections, 0)
+    return _xsplit("vsplit", input, _first(indices_or_sections, indices, sections), 0, 2)
 
 
-def dsplit(input, indices_or_sections):
+def dsplit(input, indices_or_sections=None, *, indices=None, sections=None):
+    """Parts along dim 2: a number of equal ones, or cut at the listed places."""
     push_site()
-    return tensor_split(input, indices_or_sections, 2)
+    return _xsplit("dsplit", input, _first(indices_or_sections, indices, sections), 2, 3)
+
+
+def _first(*values):
+    return next((v for v in values if v is not None), None)
 
 
 def unbind_at(f, t, d):
     return tuple([apply1(f, _SELECT, t, 2, d, k) for k in range(t.shape[d])])
 
 
-def unbind(input, dim=0):
+def unbind(input, dim=0, *, axis=None):
     """Tuple of the slices along dim."""
+    if axis is not None:
+        dim = axis
     return unbind_at(_getframe(1), input, wrap_dim(dim, input.dim()))
 
 
@@ -475,8 +515,10 @@ def cat(tensors, dim=0, *, axis=None):
 concat = concatenate = cat
 
 
-def stack(tensors, dim=0):
+def stack(tensors, dim=0, *, axis=None):
     """Tensors of one shape along a new dim."""
+    if axis is not None:
+        dim = axis
     tensors = list(tensors)
     if not tensors:
         raise refuse(RuntimeError, "stack expects a non-empty TensorList")

@@ -496,8 +496,12 @@ def _dims_of(dim):
     return dim if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
 
 
-def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
+def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
     """(sum |x|**ord) ** (1/ord) over dim (None: over everything); inf and -inf: extrema, 0: number of non-zeros."""
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     _push_site()
     if dtype is not None:
         x = x.to(_as_dtype(dtype))
@@ -545,8 +549,12 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     return r.unsqueeze(min(rows, cols)).unsqueeze(max(rows, cols)) if keepdim else r
 
 
-def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
+def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
     """vector_norm over everything or one dim, matrix_norm where ord is given and there are two dims."""
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
     _push_site()
     dims = _dims_of(dim)
     if ord is None:
@@ -662,8 +670,10 @@ def _chain(tensors):
     return product(0, n - 1)
 
 
-def cross(input, other, *, dim=-1):
+def cross(input, other, *, dim=-1, axis=None):
     """Vector product along a dim of size 3; the other dims broadcast."""
+    if axis is not None:
+        dim = axis
     _push_site()
     if input.dim() != other.dim():
         raise _refuse(RuntimeError, "linalg.cross: inputs must have the same number of dimensions.")
@@ -689,7 +699,9 @@ def vander(x, N=None):
     return _cat([powers.new_ones(*x.shape, 1), powers], -1)
 
 
-def vecdot(x, y, *, dim=-1):
+def vecdot(x, y, *, dim=-1, axis=None):
     """Sum of x * y along dim."""
+    if axis is not None:
+        dim = axis
     _push_site()
     return _linear.vecdot(x, y, dim)

@@ -185,7 +185,7 @@ def glu(input, dim=-1):
     return input.narrow(d, 0, n // 2) * input.narrow(d, n // 2, n // 2).sigmoid()
 
 
-def softmin(input, dim=None, dtype=None):
+def softmin(input, dim=None, _stacklevel=3, dtype=None):
     """softmax(-x)."""
     push_site()
     return softmax(-input, dim, dtype=dtype)
