@@ -49,7 +49,7 @@ NAMES = {
 
 # Methods without a function of that name, and functions without a method.
 METHODS_ONLY = set("""T __getitem__ __radd__ __rdiv__ __rmatmul__ __rmod__ __rmul__ __rpow__ __rsub__ contiguous expand expand_as mH mT repeat
-    reshape_as slice sum_to_size to unfold view view_as""".split())
+    reshape_as slice sum_to_size to unfold view view_as zero_""".split())
 FUNCTIONS_ONLY = set("""alias_copy as_strided_copy atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cat cdist column_stack
     combinations constant_pad_nd cumulative_trapezoid diagonal_copy dstack einsum expand_copy fill gradient grid_sampler_2d
     grid_sampler_3d hstack lu_unpack max_pool2d_with_indices_backward meshgrid native_batch_norm native_dropout_backward
