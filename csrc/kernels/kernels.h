@@ -108,6 +108,33 @@ typedef void ag_k_conv_dots(const ag_k_taps *c, void *out, const void *x, const 
 /* Max pooling of c planes: values and the flat position in the plane of each maximum. */
 typedef void ag_k_maxpool(const ag_k_convgeom *g, void *out, int64_t *idx, const void *x);
 
+/* ---- sampling the planes of one sample at the points of a grid, 2 or 3 spatial dims ----
+ * A point has nd coordinates, of the last dim first, in [-1, 1] from edge to edge of x.  order[j]: derivatives taken in
+ * coordinate j.  Each sum over taps runs in one order; dx adds up the points in theirs. */
+enum { AG_GRID_LINEAR, AG_GRID_NEAREST, AG_GRID_CUBIC };
+enum { AG_GRID_ZEROS, AG_GRID_BORDER, AG_GRID_MIRROR };
+typedef struct ag_k_gridgeom {
+  int32_t nd, mode, padding, align, order[3];
+  int64_t c, in[3], points; /* channels, sizes of x (their product below 2^31), points of the grid */
+} ag_k_gridgeom;
+/* out[c][points] from x[c][in..], grid[points][nd] */
+typedef void ag_k_grid(const ag_k_gridgeom *g, void *out, const void *x, const void *grid);
+/* dx[c][in..] += (not cleared), dgrid[points][nd] =; either may be NULL.  x is read for dgrid alone. */
+typedef void ag_k_grid_bwd(const ag_k_gridgeom *g, void *dx, void *dgrid, const void *gy, const void *x, const void *grid);
+
+/* ---- connectionist temporal classification: one sequence (ctc.inc) ----
+ * States: blank, first label, blank, .., blank.  work: for the loss 4 (n + 4) elements, for the gradient (times + 5)
+ * (n + 4). */
+typedef struct ag_k_ctcseq {
+  int64_t times, stride, classes, n; /* steps, elements from one to the next in lp, classes, states */
+  const int32_t *label;              /* class of each state */
+} ag_k_ctcseq;
+/* -log of the probability of the labels; inf where they do not fit. */
+typedef double ag_k_ctc_loss(const ag_k_ctcseq *q, const void *lp, void *work);
+/* dlp (strided as lp) = g (e^lp - share of the ways through each class); all NaN when there is no way, or untouched with
+ * zero_infinity. */
+typedef void ag_k_ctc_grad(const ag_k_ctcseq *q, void *dlp, const void *lp, double g, int zero_infinity, void *work);
+
 /* ---- state updates of optimizers, n contiguous elements ----
  * sgd: g' = maximize?-g:g; g' += wd*p; if buf: buf = first? g' : mom*buf + (1-damp)*g'; g' = nesterov? g'+mom*buf : buf;
  *      p -= lr*g'.  h: {lr, momentum, dampening, weight_decay}; flags bit0 nesterov, bit1 maximize, bit2 first. */
@@ -145,6 +172,10 @@ typedef struct ag_kernels {
   ag_k_conv_rows *conv_rows[AG_K_NDTYPE];
   ag_k_conv_taps *conv_taps[AG_K_NDTYPE];
   ag_k_conv_dots *conv_dots[AG_K_NDTYPE];
+  ag_k_grid *grid[AG_K_NDTYPE];
+  ag_k_grid_bwd *grid_bwd[AG_K_NDTYPE];
+  ag_k_ctc_loss *ctc_loss[AG_K_NDTYPE];
+  ag_k_ctc_grad *ctc_grad[AG_K_NDTYPE];
   ag_k_sgd *sgd[AG_K_NDTYPE];
   ag_k_adam *adam[AG_K_NDTYPE];
   ag_k_random *uniform[AG_K_NDTYPE]; /* a + (b-a)*u, u in [0,1) */

@@ -82,6 +82,21 @@ AG_SI void v_storeb_m64(uint8_t *p, vm64 m) {
 AG_SI vf32 v_fma_f32(vf32 a, vf32 b, vf32 c) { return (vf32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 AG_SI vf64 v_fma_f64(vf64 a, vf64 b, vf64 c) { return (vf64)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c); }
 
+AG_SI vf32 v_gather_f32(const float *p, const int32_t *at) {
+  return (vf32)_mm256_i32gather_ps(p, _mm256_loadu_si256((const __m256i *)(const void *)at), 4);
+}
+AG_SI vf64 v_gather_f64(const double *p, const int32_t *at) {
+  return (vf64)_mm256_i32gather_pd(p, _mm_loadu_si128((const __m128i *)(const void *)at), 8);
+}
+AG_SI vf32 v_gatherm_f32(const float *p, const int32_t *at) {
+  const __m256i k = _mm256_loadu_si256((const __m256i *)(const void *)at);
+  return (vf32)_mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, k, (__m256)~(vi32)k, 4);
+}
+AG_SI vf64 v_gatherm_f64(const double *p, const int32_t *at) {
+  const __m128i k = _mm_loadu_si128((const __m128i *)(const void *)at);
+  return (vf64)_mm256_mask_i32gather_pd(_mm256_setzero_pd(), p, k, (__m256d)~(vi64)_mm256_cvtepi32_epi64(k), 8);
+}
+
 #define AVX2_ROUND(name, mode)                                                                                         \
   AG_SI vf32 v_##name##_f32(vf32 a) { return (vf32)_mm256_round_ps((__m256)a, (mode) | _MM_FROUND_NO_EXC); }           \
   AG_SI vf64 v_##name##_f64(vf64 a) { return (vf64)_mm256_round_pd((__m256d)a, (mode) | _MM_FROUND_NO_EXC); }

@@ -126,6 +126,21 @@ AG_SI vf64 v_scalef_f64(vf64 a, vf64 n) { return (vf64)_mm512_scalef_pd((__m512d
 #define AG_HAS_STREAM 1
 AG_SI void v_stream_f32(float *p, vf32 v) { _mm512_stream_ps(p, (__m512)v); }
 AG_SI void v_stream_end(void) { _mm_sfence(); }
+AG_SI vf32 v_gather_f32(const float *p, const int32_t *at) {
+  return (vf32)_mm512_i32gather_ps(_mm512_loadu_si512(at), p, 4);
+}
+AG_SI vf64 v_gather_f64(const double *p, const int32_t *at) {
+  return (vf64)_mm512_i32gather_pd(_mm256_loadu_si256((const __m256i *)(const void *)at), p, 8);
+}
+
+AG_SI vf32 v_gatherm_f32(const float *p, const int32_t *at) {
+  const __m512i k = _mm512_loadu_si512(at);
+  return (vf32)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), (__mmask16)~_mm512_movepi32_mask(k), k, p, 4);
+}
+AG_SI vf64 v_gatherm_f64(const double *p, const int32_t *at) {
+  const __m256i k = _mm256_loadu_si256((const __m256i *)(const void *)at);
+  return (vf64)_mm512_mask_i32gather_pd(_mm512_setzero_pd(), (__mmask8)~_mm256_movepi32_mask(k), k, p, 8);
+}
 
 #include "simd_tail.inc"
 #endif

@@ -93,5 +93,20 @@ AG_SI vf32 v_narrow_f32_f64(vf64 lo, vf64 hi) {
   return (vf32)vcvt_high_f32_f64(vcvt_f32_f64((float64x2_t)lo), (float64x2_t)hi);
 }
 
+#define AG_GATHER(X, T)                                                                                                \
+  AG_SI v##X v_gather_##X(const T *p, const int32_t *at) {                                                             \
+    v##X v;                                                                                                            \
+    for (int i = 0; i < AG_VLEN_##X; i++) v[i] = p[at[i]];                                                             \
+    return v;                                                                                                          \
+  }                                                                                                                    \
+  AG_SI v##X v_gatherm_##X(const T *p, const int32_t *at) {                                                            \
+    v##X v;                                                                                                            \
+    for (int i = 0; i < AG_VLEN_##X; i++) v[i] = at[i] < 0 ? 0 : p[at[i]];                                             \
+    return v;                                                                                                          \
+  }
+AG_GATHER(f32, float)
+AG_GATHER(f64, double)
+#undef AG_GATHER
+
 #include "simd_tail.inc"
 #endif
