@@ -422,3 +422,4 @@ row("uniform", _uniform, [([x, GENERATOR], [], p) for x in DRAWS for p in ([-1.0
 row("normal", _normal, [([x, GENERATOR], [], p) for x in DRAWS for p in ([1.0, 2.0], [0.0, 1.0])], atol=1.0)
 import table_fn_linalg  # noqa: E402,F401  (more rows)
 import table_fn_spatial  # noqa: E402,F401  (more rows)
+import table_fn_order  # noqa: E402,F401

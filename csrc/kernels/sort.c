@@ -1,16 +1,20 @@
 /* sort.c: see sort.h.
  *
  * An element becomes an unsigned key whose order is the wanted one; a descending sort inverts the keys.  A key of 32
- * bits and its place make one 64-bit number: such numbers are distinct, so any way to sort them is stable.  Up to 16 by
- * a network (Batcher's odd-even merge sort, 1968), some by merging, many by radix, from the lowest digit.  A key of 64
+ * bits and its place make one 64-bit number: such numbers are distinct, so any way to sort them is stable.  Few are
+ * sorted by a network (Batcher's odd-even merge sort, 1968), short rows side by side, some by merging, many by radix
+ * from the lowest digit.  A key of 64
  * bits is sorted by the 32 bits from the highest in which keys differ; runs of equals then by the rest.  The k-th
- * element is found by radix from the highest digit. */
+ * element is found by parting the keys around pivots. */
 #include "sort.h"
 
 #include <stdbool.h>
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
-enum { SORT_MERGE = 192, SORT_BIG = 3000, SELECT_BITS = 11 };
+enum { SORT_MERGE = 192, SORT_BIG = 3000, SELECT_BITS = 11, LANES = 8, SHORT = 32, FEW = 16, MIDDLE = SHORT * LANES };
 
 typedef void map_fn(int64_t n, void *key, const void *x, int down);
 
@@ -106,6 +110,80 @@ static inline void sort_16(uint64_t *restrict p)
   memcpy(p, a, sizeof a);
 }
 #undef CE
+
+/* Eight columns side by side, numbers above 0 as doubles: eight rows, or rows of several columns. */
+typedef double sort_two __attribute__((vector_size(16)));
+typedef union sort_lanes {
+  uint64_t u[LANES];
+  sort_two v[LANES / 2];
+} sort_lanes;
+
+#if defined(__SSE2__)
+static inline sort_two two_min(sort_two a, sort_two b) { return (sort_two)_mm_min_pd((__m128d)a, (__m128d)b); }
+static inline sort_two two_max(sort_two a, sort_two b) { return (sort_two)_mm_max_pd((__m128d)a, (__m128d)b); }
+#else
+static inline sort_two two_min(sort_two a, sort_two b) { return (sort_two){a[0] < b[0] ? a[0] : b[0], a[1] < b[1] ? a[1] : b[1]}; }
+static inline sort_two two_max(sort_two a, sort_two b) { return (sort_two){a[0] < b[0] ? b[0] : a[0], a[1] < b[1] ? b[1] : a[1]}; }
+#endif
+static inline sort_two two_swap(sort_two a) { return (sort_two){a[1], a[0]}; }
+static inline sort_two two_ends(sort_two a, sort_two b) { return (sort_two){a[0], b[1]}; } /* the first of a, the second of b */
+
+static inline void lanes_step(sort_lanes *p, sort_lanes *q) /* the smaller ones into p */
+{
+  for (int e = 0; e < LANES / 2; e++) {
+    const sort_two c = p->v[e], d = q->v[e];
+    p->v[e] = two_min(c, d);
+    q->v[e] = two_max(c, d);
+  }
+}
+
+/* Each column: Batcher's network for the next power of two; without the steps beyond n it sorts n. */
+static void sort_columns(int64_t n, sort_lanes *a)
+{
+  for (int64_t p = 1; p < n; p *= 2)
+    for (int64_t k = p; k >= 1; k /= 2)
+      for (int64_t j = k % p; j + k < n; j += 2 * k)
+        for (int64_t i = j; i < j + k && i + k < n; i++)
+          if (((i ^ (i + k)) & ~(2 * p - 1)) == 0) /* in one block of 2p */
+            lanes_step(a + i, a + i + k);
+}
+
+/* Columns of SHORT sorted numbers, `w` of them (2, 4 or 8) one row whose halves are sorted: the row, sorted.  A bitonic
+ * merge (Batcher): the second half turned round, then halves of halves. */
+static void merge_columns(int w, sort_lanes *a)
+{
+  for (int i = 0; i < SHORT / 2; i++) {
+    sort_lanes p = a[i], q = a[SHORT - 1 - i];
+    for (int e = 0; e < LANES / 2; e++) {
+      const int far = w == 8 ? 3 - e : w == 4 ? e ^ 1 : e;
+      const sort_two c = two_swap(q.v[far]), d = two_swap(p.v[far]);
+      if (w == 2) {
+        a[i].v[e] = two_ends(two_min(p.v[e], c), two_max(p.v[e], c));
+        a[SHORT - 1 - i].v[e] = two_ends(two_min(q.v[e], d), two_max(q.v[e], d));
+      } else {
+        const int first = w == 8 ? e < 2 : !(e & 1);
+        a[i].v[e] = first ? two_min(p.v[e], c) : two_max(p.v[e], c);
+        a[SHORT - 1 - i].v[e] = first ? two_min(q.v[e], d) : two_max(q.v[e], d);
+      }
+    }
+  }
+  for (int i = 0; i < SHORT && w > 2; i++) {
+    sort_two *v = a[i].v;
+    for (int e = 0; e < LANES / 2 && w == 8; e += 2) {
+      const sort_two c = v[e], d = v[e + 1];
+      v[e] = two_min(c, d);
+      v[e + 1] = two_max(c, d);
+    }
+    for (int e = 0; e < LANES / 2; e++) {
+      const sort_two c = two_swap(v[e]);
+      v[e] = two_ends(two_min(v[e], c), two_max(v[e], c));
+    }
+  }
+  for (int s = SHORT / 2; s >= 1; s /= 2)
+    for (int i = 0; i < SHORT; i++)
+      if (!(i & s))
+        lanes_step(a + i, a + i + s);
+}
 
 /* Two sorted runs into one, from both ends at once. */
 static void sort_merge(uint64_t *restrict o, const uint64_t *a, int64_t na, const uint64_t *b, int64_t nb)
@@ -272,6 +350,56 @@ static const uint64_t *order_64(int64_t n, const uint64_t *key, uint64_t *a, uin
   }
   return b;
 }
+
+/* ---- one element of a sorted row ---- */
+
+/* Which of n sorted elements, of which the first `numbers` are no NaN. */
+static int64_t kth_rank(int64_t n, int64_t numbers, int64_t k)
+{
+  if (k >= 0)
+    return k;
+  if (k == AG_MEDIAN)
+    return numbers < n ? numbers : (n - 1) / 2;
+  return numbers ? (numbers - 1) / 2 : 0;
+}
+
+typedef struct mode_run {
+  uint64_t last;
+  int64_t length, most, best;
+} mode_run;
+
+static inline void mode_step(mode_run *m, int64_t i, uint64_t v, uint64_t nan)
+{
+  m->length = i && v == m->last && !(nan && v == nan) ? m->length + 1 : 1;
+  m->last = v;
+  if (m->length > m->most) {
+    m->most = m->length;
+    m->best = i;
+  }
+}
+
+typedef int64_t place_fn(int64_t n, const uint64_t *sorted, uint64_t nan, int64_t k);
+
+static int64_t kth_place(int64_t n, const uint64_t *sorted, uint64_t nan, int64_t k)
+{
+  int64_t numbers = n;
+  while (nan && numbers && sorted[numbers - 1] == nan)
+    numbers--;
+  return kth_rank(n, numbers, k);
+}
+
+static int64_t mode_place(int64_t n, const uint64_t *sorted, uint64_t nan, int64_t k)
+{
+  mode_run m = {0, 0, 0, 0};
+  (void)k;
+  for (int64_t i = 0; i < n; i++)
+    mode_step(&m, i, sorted[i], nan);
+  return m.best;
+}
+
+/* Columns of a row that is sorted beside others, and whether rows should be: few columns would leave most lanes idle. */
+static int sort_width(int64_t n) { return n <= SHORT ? 1 : n <= 2 * SHORT ? 2 : n <= 4 * SHORT ? 4 : 8; }
+static bool sort_beside(int64_t rows, int64_t n) { return n <= 16 || (n <= MIDDLE && rows * sort_width(n) > 3); }
 
 #define SK uint32_t
 #define S(name) name##_32

@@ -392,8 +392,8 @@ static int infer_extremum(ag_infer *c, const char *name) {
   return st ? st : check_extremum(c, name, set);
 }
 
-/* Elements that tie share the gradient. */
-static int vjp_extremum(ag_vjp *c) {
+/* Elements that tie share the gradient.  Of a whole tensor (as in PyTorch, not along dims) NaN ties with NaN. */
+static int vjp_extremum(ag_vjp *c, bool whole) {
   const ag_meta *m = ag__vmeta(c, 0);
   uint32_t set = dim_set_of(&c->p, 1, m->ndim);
   ag_params keep = {.ni = 1, .nf = 0};
@@ -401,7 +401,11 @@ static int vjp_extremum(ag_vjp *c) {
   for (int k = 0; k < m->ndim; k++)
     if (set >> k & 1) keep.i[keep.ni++] = k;
   ag_tensor *x = ag__vx(c, 0), *y = with_dims(c, ag__vy(c, 0), m, set), *g = with_dims(c, c->g[0], m, set);
-  ag_tensor *mask = ag__bi(c, AG_OP_cast, ag__b2(c, AG_OP_eq, x, y), 1, (int64_t)m->dtype);
+  ag_tensor *same = ag__b2(c, AG_OP_eq, x, y);
+  if (whole)
+    same = ag__b2(c, AG_OP_logical_or, same,
+                  ag__b2(c, AG_OP_logical_and, ag__b1(c, AG_OP_isnan, x), ag__b1(c, AG_OP_isnan, y)));
+  ag_tensor *mask = ag__bi(c, AG_OP_cast, same, 1, (int64_t)m->dtype);
   if (!mask) return c->status;
   /* No dims reduced (the list would mean all): each element is its own extremum. */
   ag_tensor *count = keep.ni == 1 && m->ndim > 0 ? mask : ag__b(c, AG_OP_sum, 1, &mask, &keep);
@@ -410,16 +414,16 @@ static int vjp_extremum(ag_vjp *c) {
 
 int ag__infer_amax(ag_infer *c) { return infer_extremum(c, "amax()"); }
 int ag__exec_amax(const ag_exec *x) { return exec_reduce(x, AG_R_MAX); }
-int ag__vjp_amax(ag_vjp *c) { return vjp_extremum(c); }
+int ag__vjp_amax(ag_vjp *c) { return vjp_extremum(c, false); }
 int ag__infer_amin(ag_infer *c) { return infer_extremum(c, "amin()"); }
 int ag__exec_amin(const ag_exec *x) { return exec_reduce(x, AG_R_MIN); }
-int ag__vjp_amin(ag_vjp *c) { return vjp_extremum(c); }
+int ag__vjp_amin(ag_vjp *c) { return vjp_extremum(c, false); }
 int ag__infer_max_all(ag_infer *c) { return infer_extremum(c, "max()"); }
 int ag__exec_max_all(const ag_exec *x) { return exec_reduce(x, AG_R_MAX); }
-int ag__vjp_max_all(ag_vjp *c) { return vjp_extremum(c); }
+int ag__vjp_max_all(ag_vjp *c) { return vjp_extremum(c, true); }
 int ag__infer_min_all(ag_infer *c) { return infer_extremum(c, "min()"); }
 int ag__exec_min_all(const ag_exec *x) { return exec_reduce(x, AG_R_MIN); }
-int ag__vjp_min_all(ag_vjp *c) { return vjp_extremum(c); }
+int ag__vjp_min_all(ag_vjp *c) { return vjp_extremum(c, true); }
 
 /* ---- extrema with position ---- */
 

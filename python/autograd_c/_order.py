@@ -1,164 +1,113 @@
-"""Sorting and what rests on it.  The order comes from NumPy; values are then gathered by it, so gradients flow."""
+"""Sorting and what rests on it.  NaN is the largest number, equal elements keep their order."""
 from sys import _getframe
 
-from ._call import apply
-from ._dtypes import int64
+from ._call import apply, apply1, apply_multi, scalar_tensor
+from ._dtypes import float64, int64, promote_types
 from ._elementwise import ceil, floor, lerp, where
 from ._elementwise import round as _round
-from ._ffi import lib, push_site, refuse
-from ._index import gather
+from ._ffi import OPS, lib, push_site, refuse
+from ._index import gather, index_select
 from ._reduce import pair_at
 from ._shape import movedim
 from ._tensor import Tensor, wrap_dim
 
-
-def _tensor(a):
-    import numpy
-
-    from ._create import from_numpy
-
-    return from_numpy(numpy.ascontiguousarray(a, dtype=numpy.int64))
-
-
-def _order(input, dim, descending):
-    """NumPy indices that sort along dim, equal ones in their order, NaN the largest."""
-    import numpy
-
-    a = input.detach().numpy()
-    if not descending:
-        return numpy.argsort(a, axis=dim, kind="stable")
-    # Reversed twice, so that equal elements keep their order.
-    n = a.shape[dim]
-    back = numpy.flip(numpy.argsort(numpy.flip(a, dim), axis=dim, kind="stable"), dim)
-    return n - 1 - back
-
-
-def _indices(input, dim, descending):
-    if not input.dim():
-        wrap_dim(dim, 0)
-        return input.new_zeros((), dtype=int64), 0
-    d = wrap_dim(dim, input.dim())
-    return _tensor(_order(input, d, descending)), d
+_CUMMAX = OPS["cummax"]
+_CUMMIN = OPS["cummin"]
+_KTHVALUE = OPS["kthvalue"]
+_MEDIAN = OPS["median"]
+_MEDIAN_DIM = OPS["median_dim"]
+_MODE = OPS["mode"]
+_NANMEDIAN = OPS["nanmedian"]
+_NANMEDIAN_DIM = OPS["nanmedian_dim"]
+_SORT = OPS["sort"]
+_TOPK = OPS["topk"]
 
 
 def argsort(input, dim=-1, descending=False, stable=False, *, axis=None):
-    """Indices that sort along dim."""
+    """Indices that sort along dim: int64 of input's shape."""
     if axis is not None:
         dim = axis
-    return _indices(input, dim, descending)[0]
+    return apply_multi(_getframe(1), _SORT, (input,), 2, (dim, descending))[1]
 
 
 def sort(input, dim=-1, descending=False, stable=False, *, axis=None):
-    """(values, indices) sorted along dim."""
+    """(values, indices) sorted along dim, each of input's shape; always stable."""
     if axis is not None:
         dim = axis
-    push_site()
-    i, d = _indices(input, dim, descending)
-    if not input.dim():
-        return pair_at("sort", (input.clone(), i))
-    return pair_at("sort", (gather(input, d, i), i))
+    return pair_at("sort", apply_multi(_getframe(1), _SORT, (input,), 2, (dim, descending)))
 
 
 def msort(input):
-    push_site()
-    return sort(input, 0)[0]
+    """input sorted along its first dim."""
+    return apply_multi(_getframe(1), _SORT, (input,), 2, (0, 0))[0]
 
 
 def topk(input, k, dim=-1, largest=True, sorted=True, *, axis=None):
-    """(values, indices) of the k largest (or smallest) along dim."""
+    """(values, indices) of the k largest (or smallest) along dim, in order; of equal ones the first."""
     if axis is not None:
         dim = axis
-    push_site()
-    if not input.dim():
-        return pair_at("topk", (input.clone(), input.new_zeros((), dtype=int64)))
-    d = wrap_dim(dim, input.dim())
-    if not 0 <= k <= input.shape[d]:
-        raise refuse(RuntimeError, "selected index k out of range")
-    i = _tensor(_order(input, d, largest).take(range(k), axis=d))
-    return pair_at("topk", (gather(input, d, i), i))
+    return pair_at("topk", apply_multi(_getframe(1), _TOPK, (input,), 2, (dim, k, largest)))
 
 
 def kthvalue(input, k, dim=-1, keepdim=False, *, axis=None, keepdims=None):
-    """(value, index) of the k-th smallest along dim, k from 1."""
+    """(value, index) of the k-th smallest along dim, k from 1; in sorted order, equal ones as they stand."""
     if axis is not None:
         dim = axis
     if keepdims is not None:
         keepdim = keepdims
-    push_site()
-    d = wrap_dim(dim, input.dim())
-    if not 1 <= k <= (input.shape[d] if input.dim() else 1):
-        raise refuse(RuntimeError, "kthvalue(): selected number k out of range for dimension " + str(dim))
-    if not input.dim():
-        return pair_at("kthvalue", (input.clone(), input.new_zeros((), dtype=int64)))
-    i = _tensor(_order(input, d, False).take([k - 1], axis=d))
-    v = gather(input, d, i)
-    return pair_at("kthvalue", (v, i) if keepdim else (v.squeeze(d), i.squeeze(d)))
-
-
-def _median(input, dim, keepdim, skip_nan):
-    import numpy
-
-    d = wrap_dim(dim, input.dim())
-    if not input.dim():
-        return input.clone(), input.new_zeros((), dtype=int64)
-    a = input.detach().numpy()
-    order = numpy.argsort(a, axis=d, kind="stable")
-    nan = numpy.isnan(a).sum(axis=d, keepdims=True) if input.is_floating_point() else 0
-    n = a.shape[d]
-    if skip_nan:
-        place = numpy.maximum(n - nan - 1, 0) // 2
-    else:
-        place = numpy.where(nan > 0, n - nan, (n - 1) // 2)
-    place = numpy.broadcast_to(place, tuple([1 if k == d else m for k, m in enumerate(a.shape)]))
-    i = _tensor(numpy.take_along_axis(order, place, d))
-    v = gather(input, d, i)
-    return (v, i) if keepdim else (v.squeeze(d), i.squeeze(d))
+    return pair_at("kthvalue", apply_multi(_getframe(1), _KTHVALUE, (input,), 2, (keepdim, dim, k)))
 
 
 def median(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
-    """The (lower) median of all elements, or (values, indices) along dim."""
+    """The (lower) median of all elements, or (values, indices) along dim; NaN if there is one."""
     if axis is not None:
         dim = axis
     if keepdims is not None:
         keepdim = keepdims
-    push_site()
     if dim is None:
-        return _median(input.reshape(-1), 0, False, False)[0]
-    return pair_at("median", _median(input, dim, keepdim, False))
+        return apply1(_getframe(1), _MEDIAN, input, 0)
+    return pair_at("median", apply_multi(_getframe(1), _MEDIAN_DIM, (input,), 2, (keepdim, dim)))
 
 
 def nanmedian(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
+    """median of the elements that are no NaN."""
     if axis is not None:
         dim = axis
     if keepdims is not None:
         keepdim = keepdims
-    push_site()
     if dim is None:
-        return _median(input.reshape(-1), 0, False, True)[0]
-    return pair_at("nanmedian", _median(input, dim, keepdim, True))
+        return apply1(_getframe(1), _NANMEDIAN, input, 0)
+    return pair_at("nanmedian", apply_multi(_getframe(1), _NANMEDIAN_DIM, (input,), 2, (keepdim, dim)))
 
 
 def mode(input, dim=-1, keepdim=False, *, axis=None, keepdims=None):
-    """(values, indices) of the most frequent, smallest element along dim."""
+    """(values, indices) of the most frequent, smallest element along dim; the index of its last occurrence."""
     if axis is not None:
         dim = axis
     if keepdims is not None:
         keepdim = keepdims
-    import numpy
+    return pair_at("mode", apply_multi(_getframe(1), _MODE, (input,), 2, (keepdim, dim)))
 
-    push_site()
-    d = wrap_dim(dim, input.dim())
-    if not input.dim():
-        return pair_at("mode", (input.clone(), input.new_zeros((), dtype=int64)))
-    a = numpy.moveaxis(input.detach().numpy(), d, -1)
-    at = numpy.zeros(a.shape[:-1], numpy.int64)
-    for place in numpy.ndindex(*a.shape[:-1]):
-        row = a[place]
-        values, counts = numpy.unique(row, return_counts=True)
-        at[place] = numpy.flatnonzero(row == values[counts.argmax()])[-1]
-    i = _tensor(numpy.expand_dims(at, d))
-    v = gather(input, d, i)
-    return pair_at("mode", (v, i) if keepdim else (v.squeeze(d), i.squeeze(d)))
+
+def cummax(input, dim=None, *, axis=None):
+    """(values, indices) of the largest element so far along dim; of equal ones the last."""
+    if axis is not None:
+        dim = axis
+    if dim is None:
+        raise refuse(TypeError, 'cummax() missing 1 required positional arguments: "dim"')
+    return pair_at("cummax", apply_multi(_getframe(1), _CUMMAX, (input,), 2, (dim,)))
+
+
+def cummin(input, dim=None, *, axis=None):
+    """(values, indices) of the smallest element so far along dim; of equal ones the last."""
+    if axis is not None:
+        dim = axis
+    if dim is None:
+        raise refuse(TypeError, 'cummin() missing 1 required positional arguments: "dim"')
+    return pair_at("cummin", apply_multi(_getframe(1), _CUMMIN, (input,), 2, (dim,)))
+
+
+# ---- quantiles ------------------------------------------------------------------------------------------
 
 
 def _quantile(name, input, q, dim, keepdim, interpolation, skip_nan):
@@ -222,145 +171,179 @@ def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", ax
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
-def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """Sorted distinct elements (or slices along dim); optionally where each came from, and how often."""
-    import numpy
+# ---- distinct elements ----------------------------------------------------------------------------------
 
-    from ._create import tensor
 
-    r = numpy.unique(input.detach().numpy(), return_inverse=return_inverse, return_counts=return_counts, axis=dim)
-    if not return_inverse and not return_counts:
-        return tensor(r)
-    out = [tensor(r[0])]
+def _distinct(new, order, shape, return_inverse, return_counts):
+    """(places of the first of each run, [inverse], [counts]) from marks where a run begins and the places' order."""
+    from ._create import empty, full
+    from ._shape import cat
+
+    first = new.nonzero().reshape(-1)
+    more = []
     if return_inverse:
-        out.append(tensor(r[1].reshape(input.shape if dim is None else -1)))
+        number = new.cumsum(0) - 1
+        if order is not None:
+            number = empty(new.shape, dtype=int64).scatter_(0, order, number)
+        more.append(number.reshape(shape))
     if return_counts:
-        out.append(tensor(r[-1]))
-    return tuple(out)
+        ends = cat([first[1:], full((1,), new.shape[0], dtype=int64)]) if first.shape[0] else first
+        more.append(ends - first)
+    return first, more
+
+
+def _begins(x, d):
+    """Marks where a slice of x along d differs from the one before."""
+    from ._create import ones
+    from ._dtypes import bool_
+    from ._shape import cat
+
+    n = x.shape[d]
+    start = ones((min(n, 1),), dtype=bool_)
+    if n < 2:
+        return start
+    differs = x.narrow(d, 1, n - 1) != x.narrow(d, 0, n - 1)
+    others = [k for k in range(x.dim()) if k != d]
+    return cat([start, differs.any(others) if others else differs])
+
+
+def _slices(input, dim):
+    """dim wrapped, for slices that have elements (or are none)."""
+    d = wrap_dim(dim, input.dim())
+    if not input.numel() and 0 in [n for k, n in enumerate(input.shape) if k != d]:
+        raise refuse(RuntimeError, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    return d
+
+
+def _result(values, more):
+    return (values, *more) if more else values
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """Sorted distinct elements (or slices along dim); optionally where each came from, and how often.  NaN differ."""
+    push_site()
+    x = input.detach()
+    if dim is None or not x.dim():
+        s, order = sort(x.reshape(-1), 0)
+        first, more = _distinct(_begins(s, 0), order, tuple(x.shape), return_inverse, return_counts)
+        return _result(index_select(s, 0, first), more)
+    d = _slices(x, dim)
+    order = apply(None, "sort_slices", (x,), (d,))
+    s = index_select(x, d, order)
+    first, more = _distinct(_begins(s, d), order, (-1,), return_inverse, return_counts)
+    return _result(index_select(s, d, first), more)
 
 
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """Elements that differ from the one before (of the flattened tensor)."""
-    import numpy
-
-    from ._create import tensor
-
-    a = input.detach().numpy().reshape(-1)
-    new = numpy.concatenate([[True], a[1:] != a[:-1]]) if a.size else numpy.zeros(0, bool)
-    out = [tensor(a[new])]
-    if return_inverse:
-        out.append(tensor((numpy.cumsum(new) - 1).reshape(input.shape)))
-    if return_counts:
-        out.append(tensor(numpy.diff(numpy.append(numpy.flatnonzero(new), a.size))))
-    return out[0] if len(out) == 1 else tuple(out)
+    """Elements (of the flattened tensor) or slices along dim that differ from the one before."""
+    push_site()
+    x = input.detach()
+    if dim is None or not x.dim():
+        flat, d, shape = x.reshape(-1), 0, tuple(x.shape)
+    else:
+        flat, d, shape = x, _slices(x, dim), (-1,)
+    first, more = _distinct(_begins(flat, d), None, shape, return_inverse, return_counts)
+    return _result(index_select(flat, d, first), more)
 
 
-def searchsorted(sorted_sequence, values, *, right=False, side=None, out_int32=False):
-    """Where values would be inserted to keep the order of the last dim."""
-    import numpy
-
-    from ._create import tensor
-
-    side = side or ("right" if right else "left")
-    s = sorted_sequence.detach().numpy()
-    v = values.detach().numpy() if isinstance(values, Tensor) else numpy.asarray(values)
-    if s.ndim == 1:
-        return tensor(numpy.searchsorted(s, v, side).astype(numpy.int64))
-    out = numpy.empty(v.shape, numpy.int64)
-    for place in numpy.ndindex(*s.shape[:-1]):
-        out[place] = numpy.searchsorted(s[place], v[place], side)
-    return tensor(out)
+# ---- places and counts ----------------------------------------------------------------------------------
 
 
-def bucketize(input, boundaries, *, right=False, out_int32=False):
-    return searchsorted(boundaries, input, right=right)
+def _alike(a, b):
+    """a and b in one dtype, no graph."""
+    a, b = a.detach(), b.detach()
+    d = a.dtype if a.dtype is b.dtype else promote_types(a.dtype, b.dtype)
+    return a.to(d), b.to(d)
+
+
+def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
+    """Where input's elements would be inserted to keep the order of the last dim: before equal ones, or behind (right).
+
+    sorted_sequence is a vector, or has input's dims before the last; sorter: indices that sort it.
+    """
+    push_site()
+    if side not in (None, "left", "right"):
+        raise refuse(RuntimeError, f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise refuse(RuntimeError, "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+    if not isinstance(input, Tensor):
+        input = scalar_tensor(input, sorted_sequence)
+    s, v = _alike(sorted_sequence, input)
+    return apply(None, "searchsorted", (s, v) if sorter is None else (s, v, sorter), (right or side == "right", bool(out_int32)))
+
+
+def bucketize(input, boundaries, *, out_int32=False, right=False):
+    """searchsorted with the operands the other way round; boundaries is a vector."""
+    push_site()
+    if boundaries.dim() != 1:
+        raise refuse(RuntimeError, f"boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})")
+    return searchsorted(boundaries, input, right=right, out_int32=out_int32)
 
 
 def bincount(input, weights=None, minlength=0):
-    import numpy
-
-    from ._create import tensor
-
-    return tensor(numpy.bincount(input.detach().numpy(), None if weights is None else weights.detach().numpy(), minlength))
+    """How often (or with what weight) each of 0, 1, ... occurs in a vector of whole numbers."""
+    push_site()
+    if weights is None:
+        return apply(None, "bincount", (input,), (minlength,))
+    w = weights.detach()
+    return apply(None, "bincount", (input, w if w.is_floating_point() else w.to(float64)), (minlength,))
 
 
 def histc(input, bins=100, min=0, max=0):
-    import numpy
-
-    from ._create import tensor
-
-    a = input.detach().numpy()
-    if min == max:
-        min, max = (float(a.min()), float(a.max())) if a.size else (0.0, 1.0)
-    return tensor(numpy.histogram(a, bins, (min, max))[0]).to(input.dtype)
-
-
-def isin(elements, test_elements):
-    import numpy
-
-    from ._create import tensor
-
-    as_array = lambda x: x.detach().numpy() if isinstance(x, Tensor) else numpy.asarray(x)  # noqa: E731
-    return tensor(numpy.isin(as_array(elements), as_array(test_elements)))
-
-
-def _running(input, dim, sign, name):
-    """Cumulative maximum (sign 1) or minimum (-1): the later of equal elements is named."""
-    import numpy
-
+    """Counts of elements in `bins` equal parts of [min, max] (equal: from the least to the largest element)."""
     push_site()
-    d = wrap_dim(dim, input.dim())
-    if not input.dim():
-        return pair_at(name, (input.clone(), input.new_zeros((), dtype=int64)))
-    a = numpy.moveaxis(input.detach().numpy(), d, 0)
-    best = numpy.zeros(a.shape, numpy.int64)
-    top = a[:1].copy()
-    for k in range(1, a.shape[0]):
-        better = (a[k] >= top[0] if sign > 0 else a[k] <= top[0]) | (numpy.isnan(a[k]) if a.dtype.kind == "f" else False)
-        top[0] = numpy.where(better, a[k], top[0])
-        best[k] = numpy.where(better, k, best[k - 1])
-    i = _tensor(numpy.moveaxis(best, 0, d))
-    return pair_at(name, (gather(input, d, i), i))
+    return apply(None, "histc", (input.detach(),), (bins,), (float(min), float(max)))
 
 
-def cummax(input, dim=None, *, axis=None):
-    """(values, indices) of the largest element so far along dim."""
-    if axis is not None:
-        dim = axis
-    if dim is None:
-        raise refuse(TypeError, 'cummax() missing 1 required positional arguments: "dim"')
-    return _running(input, dim, 1, "cummax")
+def isin(elements, test_elements, *, assume_unique=False, invert=False):
+    """Whether each element is one of test_elements."""
+    push_site()
+    if not isinstance(elements, Tensor):
+        elements = scalar_tensor(elements, test_elements)
+    if not isinstance(test_elements, Tensor):
+        test_elements = scalar_tensor(test_elements, elements)
+    x, t = _alike(elements, test_elements.reshape(-1))
+    if not t.shape[0]:
+        return (x == x) == bool(invert)
+    t = sort(t, 0)[0]
+    at = searchsorted(t, x).clamp(max=t.shape[0] - 1)
+    found = index_select(t, 0, at.reshape(-1)).reshape(tuple(x.shape))
+    return found != x if invert else found == x
 
 
-def cummin(input, dim=None, *, axis=None):
-    """(values, indices) of the smallest element so far along dim."""
-    if axis is not None:
-        dim = axis
-    if dim is None:
-        raise refuse(TypeError, 'cummin() missing 1 required positional arguments: "dim"')
-    return _running(input, dim, -1, "cummin")
+def _triangle(rows, dtype):
+    """int64 (2, count) of a triangle's places from the range of columns of each row."""
+    from array import array
+
+    from ._create import tensor
+
+    at = array("q")
+    for i, columns in enumerate(rows):
+        at.extend([i] * len(columns))
+    for columns in rows:
+        at.extend(columns)
+    t = tensor(at, dtype=int64).reshape(2, -1)
+    return t if dtype is None else t.to(dtype)
 
 
 def tril_indices(row, col, offset=0, *, dtype=None, device=None):
-    import numpy
-
-    return _tensor(numpy.stack(numpy.tril_indices(row, offset, col)))
+    """Places (2, count) of a matrix's lower triangle, row by row."""
+    return _triangle([range(max(0, min(col, i + offset + 1))) for i in range(row)], dtype)
 
 
 def triu_indices(row, col, offset=0, *, dtype=None, device=None):
-    import numpy
-
-    return _tensor(numpy.stack(numpy.triu_indices(row, offset, col)))
+    """Places (2, count) of a matrix's upper triangle, row by row."""
+    return _triangle([range(max(0, min(col, i + offset)), col) for i in range(row)], dtype)
 
 
 def combinations(input, r=2, with_replacement=False):
+    """Choices of r elements of a vector, one a row."""
     import itertools
 
     from ._create import tensor
 
+    push_site()
     pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(pick(range(input.shape[0]), r))
     at = tensor(rows).long().reshape(len(rows), r)
-    return apply(_getframe(1), "index", (input, at), (0,))
-
-
+    return apply(None, "index", (input, at), (0,))
