@@ -64,6 +64,30 @@ INT_GEMM(gemm_u8, uint8_t, uint32_t)
 
 /* ---- products: c (contiguous) = a b, or += when add ---- */
 
+typedef struct products {
+  int dtype;
+  bool add;
+  const matrix *a, *b;
+  int64_t m, n, k;
+  char *c;
+} products;
+
+static int some_products(void *ctx, int slot, int64_t from, int64_t to) {
+  const products *p = ctx;
+  const matrix *a = p->a, *b = p->b;
+  int64_t m = p->m, n = p->n, k = p->k;
+  int size = ag__dtype_size(p->dtype);
+  (void)slot;
+  for (int64_t i = from; i < to; i++) {
+    const char *pa = a->data + i * a->batch * size, *pb = b->data + i * b->batch * size;
+    char *pc = p->c + i * m * n * size;
+    if (ag__is_float(p->dtype)) ag__gemm(p->dtype, a->turned, b->turned, m, n, k, 1, pa, a->ld, pb, b->ld, p->add ? 1 : 0, pc, n);
+    else if (ag__k->gemm[p->dtype]) ag__k->gemm[p->dtype](a->turned, b->turned, m, n, k, 1, pa, a->ld, pb, b->ld, 1, pc, n);
+    else gemm_u8(a, b, m, n, k, pa, pb, pc);
+  }
+  return AG_OK;
+}
+
 static void product(int dtype, const matrix *a, const matrix *b, int64_t nb, int64_t m, int64_t n, int64_t k, bool add,
                     char *c) {
   int size = ag__dtype_size(dtype);
@@ -76,15 +100,13 @@ static void product(int dtype, const matrix *a, const matrix *b, int64_t nb, int
     m *= nb;
     nb = 1;
   }
-  void *token = ag__long_begin((double)nb * (double)m * (double)n * (double)k < 1e18 ? nb * m * n * k : INT64_MAX,
-                               AG_LONG_MATH / 2);
-  for (int64_t i = 0; i < nb; i++) {
-    const char *pa = a->data + i * a->batch * size, *pb = b->data + i * b->batch * size;
-    char *pc = c + i * m * n * size;
-    if (floats) ag__gemm(dtype, a->turned, b->turned, m, n, k, 1, pa, a->ld, pb, b->ld, add ? 1 : 0, pc, n);
-    else if (ag__k->gemm[dtype]) ag__k->gemm[dtype](a->turned, b->turned, m, n, k, 1, pa, a->ld, pb, b->ld, 1, pc, n);
-    else gemm_u8(a, b, m, n, k, pa, pb, pc);
-  }
+  double each = (double)m * (double)n * (double)k;
+  void *token = ag__long_begin(nb * each < 1e18 ? (int64_t)(nb * each) : INT64_MAX, AG_LONG_MATH / 2);
+  products p = {dtype, add, a, b, m, n, k, c};
+  /* A few large ones are cut each by itself. */
+  int64_t grain = each < AG_GRAIN_FLOPS ? (int64_t)(AG_GRAIN_FLOPS / each) : 1;
+  if (nb < 4 && grain == 1) some_products(&p, 0, 0, nb);
+  else ag__parallel(nb, grain, some_products, &p);
   ag__blocking_end(token);
 }
 
