@@ -173,6 +173,7 @@ int ag__infer_conv_grad_weight(ag_infer *c) { return infer_grad(c, false); }
  * with the taps that reach it; the gradient in w sums over the positions. */
 
 enum { CONV_POSITIONS = 512 }; /* of one sum of the gradient in w */
+enum { MANY_GROUPS = 8, W_PARTS = 8, W_PART_FLOPS = 4000000, W_POSITIONS = 400, W_PART_BYTES = 8 << 20 };
 
 typedef struct conv_run {
   conv v;
@@ -184,8 +185,11 @@ typedef struct conv_run {
   int64_t blocks;   /* elements of the weights of one group, made ready */
   int64_t some;     /* samples in the planes at a time */
   bool dense;       /* columns side by side */
+  int width;        /* threads: each has planes, gradient or panel and, where groups are shared out, weights of its own */
+  bool by_group;
+  int64_t grain, xbytes, wbytes, gbytes; /* from the memory of one thread to that of the next */
   int64_t *off, *at; /* of the taps in the planes; in a panel */
-  ag_temp ta, tb, tc, tx, tw, toff, tat, tg, tsum;
+  ag_temp ta, tb, tc, tx, tw, toff, tat, tg;
   char *a, *b, *x, *w, *g, *sum; /* operands; planes, weights, turned gradient or panel, sums of one group */
 } conv_run;
 
@@ -201,7 +205,7 @@ static int64_t gcd(int64_t a, int64_t b) {
 }
 
 static void conv_end(conv_run *r) {
-  ag_temp *t[] = {&r->tsum, &r->tg, &r->tat, &r->toff, &r->tw, &r->tx, &r->tc, &r->tb, &r->ta};
+  ag_temp *t[] = {&r->tg, &r->tat, &r->toff, &r->tw, &r->tx, &r->tc, &r->tb, &r->ta};
   for (int k = 0; k < AG_COUNT(t); k++) ag__temp_free(t[k]);
 }
 
@@ -218,6 +222,15 @@ static bool room(ag_temp *t, char **p, int64_t n1, int64_t n2, int64_t size, boo
   return *p != NULL;
 }
 
+/* The same for each of `width` threads, *step bytes apart. */
+static bool rooms(ag_temp *t, char **p, int64_t n1, int64_t n2, int64_t size, int width, int64_t *step, bool zero) {
+  int64_t n;
+  if (__builtin_mul_overflow(n1, n2, &n) || __builtin_add_overflow(n, 2 * AG_K_SLACK, &n)) n = INT64_MAX / 64;
+  n = (n + 15) & ~(int64_t)15;
+  *step = n * size;
+  return room(t, p, n, width, size, zero);
+}
+
 /* Both operands contiguous; planes (zeros) of `channels` channels, offsets of n_off taps. */
 static bool conv_room(conv_run *r, int64_t channels, int64_t n_off) {
   char *off = NULL;
@@ -229,7 +242,7 @@ static bool conv_room(conv_run *r, int64_t channels, int64_t n_off) {
       ag__fail(AG_ERR_MEMORY, "convolution: padded planes are too large");
       return false;
     }
-  if (!room(&r->tx, &r->x, channels * r->some, r->plane, r->size, true) || !room(&r->toff, &off, n_off, 1, sizeof(int64_t), false)) return false;
+  if (!rooms(&r->tx, &r->x, channels * r->some, r->plane, r->size, r->width, &r->xbytes, true) || !room(&r->toff, &off, n_off, 1, sizeof(int64_t), false)) return false;
   r->off = (int64_t *)(void *)off;
   return true;
 }
@@ -252,6 +265,7 @@ static int conv_begin(conv_run *r, const ag_exec *x, const int64_t *xs, const in
     r->taps *= r->k[d];
   }
   r->some = 1;
+  r->width = 1;
   r->a = ag__contig(&x->in[0], &r->ta);
   if (r->a) r->b = ag__contig(&x->in[1], &r->tb);
   if (r->b) return AG_OK;
@@ -286,16 +300,29 @@ static bool planes_of_x(conv_run *r) {
   return true;
 }
 
+/* Groups are shared out when there are many, samples within each group else.  pieces: of samples, in a group. */
+static void share_out(conv_run *r, int64_t pieces) {
+  const conv *v = &r->v;
+  double work = (double)v->n * (double)v->og * (double)v->ck * (double)v->nout; /* of a group */
+  r->by_group = v->groups >= MANY_GROUPS;
+  int64_t units = r->by_group ? v->groups : pieces;
+  if (!r->by_group) work /= (double)pieces;
+  int64_t grain = work < AG_GRAIN_FLOPS ? (int64_t)(AG_GRAIN_FLOPS / (work > 1 ? work : 1)) : 1;
+  r->grain = grain;
+  r->width = ag__worth(units, grain) ? ag__parallel_width(units, grain) : 1;
+}
+
 /* m rows over lines of `width` results and more between them: are columns laid side by side?  Then samples of small planes
  * go together. */
 static bool dense_room(conv_run *r, int64_t m, int64_t k, int64_t lines, int64_t width, int64_t pitch, int64_t n) {
   int64_t gaps = ((lines - 1) * pitch + width) - lines * width, lanes = ag__k->conv_lanes / r->size;
   r->dense = m >= 48 && r->in[0] == 1 && r->out[0] == 1 && r->stride[1] == 1 && r->stride[2] == 1 && k < (1 << 16) &&
              gaps * 12 > lines * width;
+  while (r->dense && r->some < n && r->some * lines * width < 32 * lanes) r->some++;
+  share_out(r, (n + r->some - 1) / r->some);
   if (!r->dense) return true;
-  while (r->some < n && r->some * lines * width < 32 * lanes) r->some++;
   char *at;
-  if (!room(&r->tat, &at, 3 * k, 1, sizeof(int64_t), false) || !room(&r->tg, &r->g, k, 3 * lanes, r->size, false)) return false;
+  if (!room(&r->tat, &at, 3 * k, 1, sizeof(int64_t), false) || !rooms(&r->tg, &r->g, k, 3 * lanes, r->size, r->width, &r->gbytes, false)) return false;
   r->at = (int64_t *)(void *)at;
   for (int64_t v = 0; v < 3; v++)
     for (int64_t p = 0; p < k; p++) r->at[v * k + p] = p * (v + 1) * lanes;
@@ -332,7 +359,48 @@ static char *make_ready(const conv_run *r, char *to, int64_t m, int64_t row, int
 static bool weights_room(conv_run *r, int64_t m, int64_t k) {
   int64_t mr = m <= 2 ? 1 : ag__k->conv_mr;
   r->blocks = ((m + mr - 1) / mr * mr + 1) * k;
-  return room(&r->tw, &r->w, (m + mr - 1) / mr * mr + 1, k, r->size, false);
+  return rooms(&r->tw, &r->w, (m + mr - 1) / mr * mr + 1, k, r->size, r->by_group ? r->width : 1, &r->wbytes, false);
+}
+
+typedef struct conv_job {
+  const conv_run *r;
+  const char *bias;
+  char *out, *parts; /* gradient in w: parts behind the first */
+  int64_t group;
+  bool ready, few;
+  void (*piece)(const struct conv_job *j, conv_run *q, int64_t group, int64_t piece);
+  void (*finish)(const struct conv_job *j, conv_run *q, int64_t group);
+  int64_t pieces, part_bytes;
+} conv_job;
+
+static int conv_pieces(void *ctx, int slot, int64_t from, int64_t to) {
+  const conv_job *j = ctx;
+  conv_run q = *j->r;
+  if (q.x) q.x += slot * q.xbytes;
+  if (q.g) q.g += slot * q.gbytes;
+  if (q.by_group && q.w) q.w += slot * q.wbytes;
+  if (q.by_group && q.sum) q.sum += slot * j->part_bytes;
+  for (int64_t u = from; u < to; u++) {
+    if (!q.by_group) j->piece(j, &q, j->group, u);
+    else {
+      for (int64_t p = -1; p < j->pieces; p++) j->piece(j, &q, u, p);
+      if (j->finish) j->finish(j, &q, u);
+    }
+  }
+  return AG_OK;
+}
+
+/* All groups; piece -1 of a group makes its weights ready. */
+static void conv_all(conv_job *j) {
+  const conv_run *r = j->r;
+  int64_t units = r->by_group ? r->v.groups : j->pieces;
+  for (int64_t k = 0; k < (r->by_group ? 1 : r->v.groups); k++) {
+    j->group = k;
+    if (!r->by_group) j->piece(j, (conv_run *)(uintptr_t)r, k, -1);
+    if (r->width > 1) ag__parallel_run(units, r->grain, r->width, conv_pieces, j);
+    else conv_pieces(j, 0, 0, units);
+    if (j->finish && !r->by_group) j->finish(j, (conv_run *)(uintptr_t)r, k);
+  }
 }
 
 static void *conv_token(const conv *v) { return ag__long_begin(v->n * v->cout * v->ck * v->nout, AG_LONG_MATH); }
@@ -364,6 +432,17 @@ static void forward(const conv_run *r, int64_t n, const char *x, const char *w, 
                                r->dense ? r->g : NULL);
 }
 
+static void forward_piece(const conv_job *j, conv_run *r, int64_t k, int64_t piece) {
+  const conv *v = &r->v;
+  const char *w = r->b + k * v->og * v->ck * r->size;
+  int64_t s = piece * r->some;
+  if (piece >= 0)
+    forward(r, v->n - s < r->some ? v->n - s : r->some, r->a + (s * v->cin + k * v->cg) * v->nin * r->size, j->ready ? r->w : w,
+            j->bias ? j->bias + k * v->og * r->size : NULL, j->out + (s * v->cout + k * v->og) * v->nout * r->size);
+  else if (j->ready)
+    make_ready(r, r->w, v->og, v->ck, 1, &v->ck, &(int64_t){1}, w);
+}
+
 int ag__exec_convolution(const ag_exec *x) {
   const ag_raw *out = &x->out[0];
   if (out->numel == 0) return AG_OK;
@@ -374,19 +453,15 @@ int ag__exec_convolution(const ag_exec *x) {
   const char *bias = NULL;
   bool ready = v->og > 2 && !v->direct;
   int64_t pitch = r.out[2] + r.dil[2] * (r.k[2] - 1) / r.stride[2];
+  if (v->direct) share_out(&r, v->n);
   if ((x->n_in > 2 && !(bias = ag__contig(&x->in[2], &r.tc))) ||
       (!v->direct && !(dense_room(&r, v->og, v->ck, r.out[1], r.out[2], pitch, v->n) && planes_of_x(&r))) || (ready && !weights_room(&r, v->og, v->ck))) {
     conv_end(&r);
     return AG_ERR_MEMORY;
   }
   void *token = conv_token(v);
-  for (int64_t k = 0; k < v->groups; k++) {
-    const char *w = r.b + k * v->og * v->ck * r.size;
-    if (ready) make_ready(&r, r.w, v->og, v->ck, 1, &v->ck, &(int64_t){1}, w);
-    for (int64_t s = 0; s < v->n; s += r.some)
-      forward(&r, v->n - s < r.some ? v->n - s : r.some, r.a + (s * v->cin + k * v->cg) * v->nin * r.size, ready ? r.w : w, bias ? bias + k * v->og * r.size : NULL,
-              out->data + (s * v->cout + k * v->og) * v->nout * r.size);
-  }
+  conv_job j = {.r = &r, .bias = bias, .out = out->data, .ready = ready, .piece = forward_piece, .pieces = (v->n + r.some - 1) / r.some};
+  conv_all(&j);
   ag__blocking_end(token);
   conv_end(&r);
   return AG_OK;
@@ -497,6 +572,17 @@ static void backward_x(const conv_run *r, int64_t samples, const char *g, const 
   }
 }
 
+static void backward_x_piece(const conv_job *j, conv_run *r, int64_t k, int64_t piece) {
+  const conv *v = &r->v;
+  const char *w = r->b + k * v->og * v->ck * r->size;
+  int64_t s = piece * r->some;
+  if (piece >= 0)
+    backward_x(r, v->n - s < r->some ? v->n - s : r->some, r->a + (s * v->cout + k * v->og) * v->nout * r->size, w,
+               j->out + (s * v->cin + k * v->cg) * v->nin * r->size);
+  else if (!v->direct)
+    taps_of_g(r, w, k == 0 && !r->by_group);
+}
+
 int ag__exec_conv_grad_input(const ag_exec *x) {
   const ag_raw *out = &x->out[0];
   if (out->numel == 0) return AG_OK;
@@ -508,18 +594,16 @@ int ag__exec_conv_grad_input(const ag_exec *x) {
   int st = conv_begin(&r, x, out->shape, x->in[1].shape);
   if (st) return st;
   const conv *v = &r.v;
+  if (v->direct) share_out(&r, v->n);
   if (!v->direct && !(dense_room(&r, v->cg, v->og * r.taps, r.in[1], r.in[2], r.in[2] + r.dil[2] * (r.k[2] - 1), v->n) &&
                       planes_of_g(&r) && weights_room(&r, v->cg, v->og * r.taps))) {
     conv_end(&r);
     return AG_ERR_MEMORY;
   }
   void *token = conv_token(v);
-  for (int64_t k = 0; k < v->groups; k++) {
-    const char *w = r.b + k * v->og * v->ck * r.size;
-    if (!v->direct) taps_of_g(&r, w, k == 0);
-    for (int64_t s = 0; s < v->n; s += r.some)
-      backward_x(&r, v->n - s < r.some ? v->n - s : r.some, r.a + (s * v->cout + k * v->og) * v->nout * r.size, w, out->data + (s * v->cin + k * v->cg) * v->nin * r.size);
-  }
+  if (!v->direct && r.by_group) taps_of_g(&r, r.b, true);
+  conv_job j = {.r = &r, .out = out->data, .piece = backward_x_piece, .pieces = (v->n + r.some - 1) / r.some};
+  conv_all(&j);
   ag__blocking_end(token);
   conv_end(&r);
   return AG_OK;
@@ -555,6 +639,44 @@ static void backward_w(const conv_run *r, const char *g, const char *x, char *dw
   }
 }
 
+/* Into how many parts the samples are cut: by sizes alone, for the parts show in the bits.  Each has sums of its own, which
+ * must cost little beside the work. */
+static int64_t parts_of_w(const conv *v, int64_t bytes) {
+  double work = (double)v->n * (double)v->og * (double)v->ck * (double)v->nout;
+  int64_t parts = v->n < W_PARTS ? v->n : W_PARTS, most = W_PART_BYTES / bytes, much = v->n * v->nout / W_POSITIONS;
+  if (parts > most) parts = most;
+  if (parts > much) parts = much;
+  if (work < (double)parts * W_PART_FLOPS) parts = (int64_t)(work / W_PART_FLOPS);
+  return v->groups >= MANY_GROUPS || parts < 1 ? 1 : parts;
+}
+
+/* A group's parts, added in their order. */
+static void finish_w(const conv_job *j, conv_run *r, int64_t k) {
+  const conv *v = &r->v;
+  bool own = v->direct || j->few;
+  int64_t n = j->part_bytes / r->size;
+  char *dw = j->out + k * v->og * v->ck * r->size, *sum = own ? dw : r->by_group ? r->sum : j->parts;
+  for (int64_t p = 1; p < j->pieces; p++)
+    ag__k->ew[AG_OP_add].fwd[r->dtype](n, sum, sum, j->parts + (own ? p - 1 : p) * j->part_bytes, NULL, NULL);
+  if (own) return;
+  int64_t ldo = (v->og + 15) / 16 * 16;
+  ag__k->pack(2, (int64_t[]){v->og, v->ck}, (int64_t[]){1, ldo}, 0, v->og * v->ck, dw, sum, r->size);
+}
+
+/* Samples of a part are added one after the other. */
+static void backward_w_piece(const conv_job *j, conv_run *r, int64_t k, int64_t part) {
+  const conv *v = &r->v;
+  int64_t dw_bytes = v->og * v->ck * r->size;
+  bool first = true, own = v->direct || j->few;
+  if (part < 0) return;
+  char *dw = part && own ? j->parts + (part - 1) * dw_bytes : j->out + k * dw_bytes;
+  if (own && part) memset(dw, 0, (size_t)dw_bytes);
+  if (!own && !r->by_group) r->sum = j->parts + part * j->part_bytes;
+  for (int64_t s = v->n * part / j->pieces; s < v->n * (part + 1) / j->pieces; s++)
+    backward_w(r, r->a + (s * v->cout + k * v->og) * v->nout * r->size, r->b + (s * v->cin + k * v->cg) * v->nin * r->size, dw, j->few,
+               &first);
+}
+
 int ag__exec_conv_grad_weight(const ag_exec *x) {
   const ag_raw *out = &x->out[0];
   if (out->numel == 0) return AG_OK;
@@ -564,24 +686,26 @@ int ag__exec_conv_grad_weight(const ag_exec *x) {
   int st = conv_begin(&r, x, x->in[1].shape, out->shape);
   if (st) return st;
   const conv *v = &r.v;
-  int64_t lanes = 64 / r.size, ldo = (v->og + 15) / 16 * 16, most = r.out[2] > CONV_POSITIONS ? r.out[2] : CONV_POSITIONS;
-  bool few = 3 * v->og * ((r.out[2] + lanes - 1) / lanes) < 2 * ((v->og + lanes - 1) / lanes) * r.out[2];
-  if (!v->direct && !(planes_of_x(&r) && (few || (room(&r.tg, &r.g, most, v->og, r.size, false) &&
-                                                   room(&r.tsum, &r.sum, v->ck, ldo, r.size, false))))) {
+  int64_t lanes = 64 / r.size, most = r.out[2] > CONV_POSITIONS ? r.out[2] : CONV_POSITIONS;
+  conv_job j = {.r = &r, .out = out->data, .piece = backward_w_piece, .finish = finish_w};
+  j.few = 3 * v->og * ((r.out[2] + lanes - 1) / lanes) < 2 * ((v->og + lanes - 1) / lanes) * r.out[2];
+  bool own = v->direct || j.few;
+  j.part_bytes = own ? v->og * v->ck * r.size : v->ck * ((v->og + 15) / 16 * 16) * r.size;
+  j.pieces = parts_of_w(v, j.part_bytes);
+  share_out(&r, j.pieces);
+  ag_temp t = {NULL, 0};
+  int64_t sums = own ? j.pieces - 1 : r.by_group ? r.width : j.pieces;
+  if ((!v->direct && !planes_of_x(&r)) || (!own && !rooms(&r.tg, &r.g, most, v->og, r.size, r.width, &r.gbytes, false)) ||
+      (sums && !room(&t, &j.parts, sums, j.part_bytes, 1, false))) {
+    ag__temp_free(&t);
     conv_end(&r);
     return AG_ERR_MEMORY;
   }
   void *token = conv_token(v);
-  for (int64_t k = 0; k < v->groups; k++) {
-    char *dw = out->data + k * v->og * v->ck * r.size;
-    bool first = true;
-    for (int64_t s = 0; s < v->n; s++)
-      backward_w(&r, r.a + (s * v->cout + k * v->og) * v->nout * r.size, r.b + (s * v->cin + k * v->cg) * v->nin * r.size, dw, few,
-                 &first);
-    if (!v->direct && !few)
-      ag__k->pack(2, (int64_t[]){v->og, v->ck}, (int64_t[]){1, ldo}, 0, v->og * v->ck, dw, r.sum, r.size);
-  }
+  r.sum = j.parts;
+  conv_all(&j);
   ag__blocking_end(token);
+  ag__temp_free(&t);
   conv_end(&r);
   return AG_OK;
 }
