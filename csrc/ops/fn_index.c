@@ -13,18 +13,40 @@ typedef struct walk {
   ag_temp temp;
 } walk;
 
-static void take(const walk *w, int size, char *out, const char *x) {
+typedef struct taking {
+  const walk *w;
+  int size;
+  char *out;
+  const char *x;
+} taking;
+
+/* Blocks from .. to of outer * m. */
+static int take_part(void *ctx, int slot, int64_t from, int64_t to) {
+  const taking *t = ctx;
+  const walk *w = t->w;
+  int size = t->size;
   size_t block = (size_t)(w->inner * size);
-  for (int64_t o = 0; o < w->outer; o++, x += w->step * size) {
+  char *out = t->out + (size_t)from * block;
+  (void)slot;
+  for (int64_t o = from / w->m, k = from % w->m, left = to - from; left > 0; o++, k = 0) {
+    const char *x = t->x + o * w->step * size;
+    const int64_t *pos = w->pos + k, n = w->m - k < left ? w->m - k : left;
     if (w->inner == 1 && size == 4) {
-      for (int64_t k = 0; k < w->m; k++) memcpy(out + k * 4, x + w->pos[k] * 4, 4);
+      for (int64_t i = 0; i < n; i++) memcpy(out + i * 4, x + pos[i] * 4, 4);
     } else if (w->inner == 1 && size == 8) {
-      for (int64_t k = 0; k < w->m; k++) memcpy(out + k * 8, x + w->pos[k] * 8, 8);
+      for (int64_t i = 0; i < n; i++) memcpy(out + i * 8, x + pos[i] * 8, 8);
     } else {
-      for (int64_t k = 0; k < w->m; k++) memcpy(out + (size_t)k * block, x + w->pos[k] * size, block);
+      for (int64_t i = 0; i < n; i++) memcpy(out + (size_t)i * block, x + pos[i] * size, block);
     }
-    out += (size_t)w->m * block;
+    out += (size_t)n * block;
+    left -= n;
   }
+  return AG_OK;
+}
+
+static void take(const walk *w, int size, char *out, const char *x) {
+  taking t = {w, size, out, x};
+  ag__parallel(w->outer * w->m, ag__grain_rows(w->inner, size, 2), take_part, &t);
 }
 
 static void put(const walk *w, int size, char *out, const char *v) {

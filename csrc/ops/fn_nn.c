@@ -347,7 +347,7 @@ int ag__exec_layer_norm(const ag_exec *x) {
     void *token = ag__long_begin(a->numel * 8, AG_LONG_MATH);
     void *y = x->out[0].data, *mean = x->out[1].data, *rstd = x->out[2].data;
     const void *p = d[0], *w = d[1], *b = d[2];
-    ag__k->layer_norm[a->dtype](a->numel / n, n, p, w, b, x->p->f[0], y, mean, rstd);
+    ag__par_layer_norm(a->dtype, a->numel / n, n, p, w, b, x->p->f[0], y, mean, rstd);
     ag__blocking_end(token);
   }
   for (int k = 0; k < 3; k++) ag__temp_free(&t[k]);
@@ -511,7 +511,7 @@ static int exec_channels(const ag_exec *x, bool dot) {
   if (!st) {
     void *token = ag__long_begin(a->numel * 4, AG_LONG_MATH);
     if (dot) ag__k->channel_dot[a->dtype](outer, ch, inner, x->out[0].data, d[0], d[1]);
-    else ag__k->scale_shift[a->dtype](outer, ch, inner, x->out[0].data, d[0], d[1], d[2]);
+    else ag__par_scale_shift(a->dtype, outer, ch, inner, x->out[0].data, d[0], d[1], d[2]);
     ag__blocking_end(token);
   }
   for (int k = 0; k < 3; k++) ag__temp_free(&t[k]);

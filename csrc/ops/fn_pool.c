@@ -142,6 +142,27 @@ static int bad_place(int64_t i, int64_t plane) {
 POOL(float, f32)
 POOL(double, f64)
 
+typedef struct plane_job {
+  int dtype;
+  bool scatter;
+  int64_t m, plane;
+  char *out;
+  const char *v;
+  const int64_t *idx;
+} plane_job;
+
+static int some_planes(void *ctx, int slot, int64_t from, int64_t to) {
+  const plane_job *j = ctx;
+  int64_t n = to - from, size = ag__dtype_size(j->dtype);
+  const int64_t *idx = j->idx + from * j->m;
+  void *o = j->out + from * (j->scatter ? j->plane : j->m) * size;
+  const void *v = j->v + from * (j->scatter ? j->m : j->plane) * size;
+  (void)slot;
+  if (j->dtype == AG_FLOAT32)
+    return j->scatter ? pool_scatter_f32(n, j->m, j->plane, o, v, idx) : pool_gather_f32(n, j->m, j->plane, o, v, idx);
+  return j->scatter ? pool_scatter_f64(n, j->m, j->plane, o, v, idx) : pool_gather_f64(n, j->m, j->plane, o, v, idx);
+}
+
 static int exec_planes(const ag_exec *x, bool scatter) {
   const ag_raw *a = &x->in[0], *idx = &x->in[1], *out = &x->out[0], *large = scatter ? out : a;
   int nd = (int)x->p->i[0];
@@ -154,9 +175,9 @@ static int exec_planes(const ag_exec *x, bool scatter) {
   const void *v = ag__contig(a, &ta), *i = v ? ag__contig(idx, &ti) : NULL;
   int st = AG_ERR_MEMORY;
   if (i) {
-    void *o = out->data, *token = ag__long_begin(large->numel, AG_LONG_MOVE);
-    if (a->dtype == AG_FLOAT32) st = scatter ? pool_scatter_f32(planes, m, plane, o, v, i) : pool_gather_f32(planes, m, plane, o, v, i);
-    else if (a->dtype == AG_FLOAT64) st = scatter ? pool_scatter_f64(planes, m, plane, o, v, i) : pool_gather_f64(planes, m, plane, o, v, i);
+    void *token = ag__long_begin(large->numel, AG_LONG_MOVE);
+    plane_job j = {a->dtype, scatter, m, plane, out->data, v, i};
+    if (ag__is_float(a->dtype)) st = ag__parallel(planes, ag__grain_rows(m, 8, 4), some_planes, &j);
     else st = ag__fail(AG_ERR_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", x->row->name, ag__scalar_name(a->dtype));
     ag__blocking_end(token);
   }

@@ -298,6 +298,49 @@ void ag__par_cumulate(int dtype, int64_t outer, int64_t n, int64_t inner, void *
   ag__parallel(outer, ag__grain_rows(n * inner, r.osize, 4), cumulate, &r);
 }
 
+typedef struct norm {
+  int dtype, size;
+  int64_t n;
+  const char *x, *w, *b;
+  double eps;
+  char *y, *mean, *rstd;
+} norm;
+
+static int norm_rows(void *ctx, int slot, int64_t from, int64_t to) {
+  const norm *r = ctx;
+  int64_t at = from * r->n * r->size;
+  (void)slot;
+  ag__k->layer_norm[r->dtype](to - from, r->n, r->x + at, r->w, r->b, r->eps, r->y + at, r->mean + from * r->size,
+                              r->rstd + from * r->size);
+  return AG_OK;
+}
+
+void ag__par_layer_norm(int dtype, int64_t outer, int64_t n, const void *x, const void *w, const void *b, double eps, void *y,
+                        void *mean, void *rstd) {
+  norm r = {dtype, ag__dtype_size(dtype), n, x, w, b, eps, y, mean, rstd};
+  ag__parallel(outer, ag__grain_rows(n, r.size, 3), norm_rows, &r);
+}
+
+typedef struct scaling {
+  int dtype, size;
+  int64_t c, inner;
+  char *out;
+  const char *x, *a, *b;
+} scaling;
+
+static int scale_outer(void *ctx, int slot, int64_t from, int64_t to) {
+  const scaling *s = ctx;
+  int64_t at = from * s->c * s->inner * s->size;
+  (void)slot;
+  ag__k->scale_shift[s->dtype](to - from, s->c, s->inner, s->out + at, s->x + at, s->a, s->b);
+  return AG_OK;
+}
+
+void ag__par_scale_shift(int dtype, int64_t outer, int64_t c, int64_t inner, void *out, const void *x, const void *a, const void *b) {
+  scaling s = {dtype, ag__dtype_size(dtype), c, inner, out, x, a, b};
+  ag__parallel(outer, ag__grain_rows(c * inner, s.size, 1), scale_outer, &s);
+}
+
 /* ---- the rest ---- */
 
 typedef struct draw {

@@ -45,6 +45,9 @@ int ag__par_argreduce(ag_k_argreduce *fn, int dtype, int64_t outer, int64_t n, i
 
 void ag__par_softmax(int dtype, int64_t outer, int64_t n, int64_t inner, void *out, const void *x, int is_log);
 void ag__par_softmax_bwd(int dtype, int64_t outer, int64_t n, int64_t inner, void *dx, const void *g, const void *y, int is_log);
+void ag__par_layer_norm(int dtype, int64_t outer, int64_t n, const void *x, const void *w, const void *b, double eps, void *y,
+                        void *mean, void *rstd);
+void ag__par_scale_shift(int dtype, int64_t outer, int64_t c, int64_t inner, void *out, const void *x, const void *a, const void *b);
 void ag__par_cumulate(int dtype, int64_t outer, int64_t n, int64_t inner, void *out, const void *x, int prod);
 void ag__par_random(ag_k_random *fn, int dtype, int64_t n, void *out, uint64_t seed, uint64_t counter, double a, double b);
 void ag__par_maxpool(int dtype, const ag_k_convgeom *g, void *out, int64_t *idx, const void *x);
