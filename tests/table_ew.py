@@ -109,6 +109,16 @@ def _sign(x):
     return np.where(x > 0, 1, np.where(x < 0, -1, 0)).astype(x.dtype)  # 0 of NaN, as PyTorch
 
 
+def _sinc(x):
+    pi, n = L("3.14159265358979323846264338327950288"), np.round(x)
+    return np.where(x == 0, L(1), np.where(n % 2 == 0, 1, -1) * np.sin(pi * (x - n)) / np.where(x == 0, L(1), pi * x))
+
+
+def _softshrink(x, p):
+    p = x.dtype.type(p)
+    return np.where(x > p, x - p, np.where(x < -p, x + p, x * x.dtype.type(0)))
+
+
 def _gelu_tanh(x):
     return x / 2 * (1 + np.tanh(L("0.79788456080286535588") * (x + L("0.044715") * x**3)))
 
@@ -195,6 +205,20 @@ EW = {
                 params=((1.0,), (0.5,)), smooth=_off_corner),
     "smooth_l1": Ew(lambda a, b, p: np.where(np.abs(a - b) < p, 0.5 * np.square(a - b) / p, np.abs(a - b) - 0.5 * p).astype(a.dtype), exact=False, ulp=4.0,
                     params=((1.0,), (0.5,)), smooth=_off_corner),
+    "asinh": Ew(np.arcsinh, exact=False, ulp=3.0, sign_of_zero=True),
+    "acosh": Ew(np.arccosh, exact=False, ulp=3.0),
+    "atanh": Ew(np.arctanh, exact=False, ulp=3.0, sign_of_zero=True),
+    "sinc": Ew(_sinc, exact=False, ulp=4.0, scale=lambda x: np.minimum(1, 1 / np.abs(x)), specials=False, smooth=away(0)),
+    "logaddexp": Ew(np.logaddexp, exact=False, ulp=3.0, scale=lambda a, b: 1 + np.minimum(np.maximum(np.abs(a), np.abs(b)), 1e300), smooth=apart, specials=False),
+    "logaddexp2": Ew(np.logaddexp2, exact=False, ulp=3.0, scale=lambda a, b: 1 + np.minimum(np.maximum(np.abs(a), np.abs(b)), 1e300), smooth=apart, specials=False),
+    "hardswish": Ew(lambda x: x * np.minimum(np.maximum(x + x.dtype.type(3), x.dtype.type(0)), x.dtype.type(6)) / x.dtype.type(6), smooth=away(-3, 3)),
+    "hardsigmoid": Ew(lambda x: np.minimum(np.maximum(x + x.dtype.type(3), x.dtype.type(0)), x.dtype.type(6)) / x.dtype.type(6), smooth=away(-3, 3)),
+    "hardshrink": Ew(lambda x, p: np.where(np.abs(x) <= x.dtype.type(p), x.dtype.type(0), x), params=((0.5,), (0.0,)), smooth=away(-0.5, 0, 0.5)),
+    "softshrink": Ew(_softshrink, params=((0.5,), (0.0,)), smooth=away(-0.5, 0, 0.5)),
+    "threshold": Ew(lambda x, p, v: np.where(x <= x.dtype.type(p), x.dtype.type(v), x), types="number", params=((1.0, 5.0), (-1.0, 0.0)), smooth=away(1, -1)),
+    "fmax": Ew(np.fmax, types="number", smooth=apart),
+    "fmin": Ew(np.fmin, types="number", smooth=apart),
+    "copysign": Ew(np.copysign, smooth=away(0)),
     "leaky_relu": Ew(lambda x, p: np.where(x > 0, x, x * x.dtype.type(p)), params=((0.01,), (0.3,), (0.0,)), smooth=away(0)),
     "elu": Ew(lambda x, p: np.where(x > 0, x, L(p) * np.expm1(x)), params=((1.0,), (0.7,)), exact=False, ulp=3.0, smooth=away(0)),
     "softplus": Ew(_softplus, params=((1.0, 20.0), (2.0, 3.0)), exact=False, ulp=4.0, smooth=away(1.5)),

@@ -499,3 +499,10 @@ def test_message_is_torchs(case):
 def test_unused_input():
     with pytest.raises(RuntimeError, match="appears to not have been used in the graph. Set allow_unused=True"):
         ag.autograd.grad(ag.ones(1, requires_grad=True).sum(), ag.ones(1, requires_grad=True))
+
+
+def test_logaddexp_of_infinities():
+    inf = float("inf")
+    a, b = torch.tensor([-inf, -inf, inf, inf, 0.0]), torch.tensor([-inf, 1.0, inf, -inf, float("nan")])
+    assert torch.logaddexp(a, b).tolist()[:4] == [-inf, 1.0, inf, inf] and torch.logaddexp(a, b)[4].isnan().item()
+    assert torch.logaddexp2(a, b).tolist()[:4] == [-inf, 1.0, inf, inf]

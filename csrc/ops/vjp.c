@@ -122,6 +122,7 @@ int ag__give(ag_vjp *c, int i, ag_tensor *r) {
 #define RSQRT(a) ag__b1(c, AG_OP_rsqrt, a)
 #define RECIP(a) ag__b1(c, AG_OP_reciprocal, a)
 #define EXP(a) ag__b1(c, AG_OP_exp, a)
+#define EXP2(a) ag__b1(c, AG_OP_exp2, a)
 #define EXPM1(a) ag__b1(c, AG_OP_expm1, a)
 #define LOG(a) ag__b1(c, AG_OP_log, a)
 #define LOG1P(a) ag__b1(c, AG_OP_log1p, a)

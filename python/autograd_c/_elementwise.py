@@ -32,6 +32,10 @@ atan = unary("atan")
 sinh = unary("sinh")
 cosh = unary("cosh")
 tanh = unary("tanh")
+asinh = unary("asinh")
+acosh = unary("acosh")
+atanh = unary("atanh")
+sinc = unary("sinc")
 erf = unary("erf")
 erfc = unary("erfc")
 relu = unary("relu")
@@ -58,6 +62,10 @@ floor_divide = binary("floor_divide")
 remainder = binary("remainder")
 fmod = binary("fmod")
 atan2 = binary("atan2")
+logaddexp = binary("logaddexp")
+logaddexp2 = binary("logaddexp2")
+fmax = binary("fmax")
+fmin = binary("fmin")
 maximum = binary("maximum")
 minimum = binary("minimum")
 eq = binary("eq")
@@ -419,36 +427,12 @@ def frac(input):
     return input - trunc(input)
 
 
-def asinh(input):
-    push_site()
-    a = abs(input)
-    return sign(input) * log1p(a + input * input / (1 + sqrt(input * input + 1)))
-
-
-def acosh(input):
-    push_site()
-    return log(input + sqrt((input - 1) * (input + 1)))
-
-
-def atanh(input):
-    push_site()
-    return 0.5 * (log1p(input) - log1p(-input))
-
-
 def logit(input, eps=None):
     """log(p / (1 - p)); eps clamps p to [eps, 1 - eps]."""
     push_site()
     if eps is not None:
         input = clamp(input, eps, 1 - eps)
     return log(input) - log1p(-input)
-
-
-def logaddexp(input, other):
-    """log(exp(input) + exp(other)) without overflow."""
-    push_site()
-    m = maximum(input, other).detach()
-    m = where(isfinite(m), m, 0)
-    return log(exp(input - m) + exp(other - m)) + m
 
 
 def hypot(input, other):

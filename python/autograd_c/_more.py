@@ -1,10 +1,11 @@
 """The long tail: functions composed of others, rarely used, wanted all the same."""
 import math as _math
+from sys import _getframe
 
-from ._call import apply, scalar_tensor
+from ._call import apply, binary_at, scalar_tensor
 from ._elementwise import abs as _abs
-from ._elementwise import exp2, isnan, log2, logaddexp, maximum, minimum, sin, where
-from ._ffi import push_site
+from ._elementwise import exp2, log2, where
+from ._ffi import OPS, push_site
 from ._index import gather, index_put, scatter, scatter_add
 from ._reduce import norm
 from ._shape import (as_strided, cat, diagonal, expand, narrow, permute, reshape, split, squeeze, t, transpose,
@@ -59,47 +60,14 @@ def _sign_bit(x):
 
 
 def copysign(input, other):
-    """|input| with the sign of other."""
-    push_site()
-    if not isinstance(other, Tensor):
-        other = scalar_tensor(float(other), input)
-    same = _sign_bit(input.detach()) == _sign_bit(other.detach())
-    r = where(same, input, -input)
-    return where(input.detach() == 0, where(_sign_bit(other.detach()), -_abs(input), _abs(input)), r)
-
-
-def fmax(input, other):
-    """maximum that prefers a number to NaN."""
-    push_site()
-    return where(isnan(other), input, where(isnan(input), other, maximum(input, other)))
-
-
-def fmin(input, other):
-    """minimum that prefers a number to NaN."""
-    push_site()
-    return where(isnan(other), input, where(isnan(input), other, minimum(input, other)))
+    """|input| with the sign of other, a tensor or a number."""
+    return binary_at(_getframe(1), OPS["copysign"], "copysign", input, other)
 
 
 def ldexp(input, other):
     """input * 2**other."""
     push_site()
     return input * exp2(other.to(input.dtype) if not other.is_floating_point() else other)
-
-
-def logaddexp2(input, other):
-    """log2(2**input + 2**other)."""
-    push_site()
-    ln2 = _math.log(2)
-    return logaddexp(input * ln2, other * ln2) / ln2
-
-
-def sinc(input):
-    """sin(pi x) / (pi x), 1 at 0."""
-    push_site()
-    zero = input == 0
-    x = where(zero, 1.0, input) * _math.pi
-    # 1 - (pi x)**2 / 6 at 0: the right value and the right first two derivatives there
-    return where(zero, 1 - (input * _math.pi) ** 2 / 6, sin(x) / x)
 
 
 def fill(input, value):

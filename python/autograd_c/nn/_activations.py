@@ -82,16 +82,12 @@ def relu6(input, inplace=False):
 
 def hardsigmoid(input, inplace=False):
     """min(max(x + 3, 0), 6) / 6."""
-    push_site()
-    r = (tied_at(None, input) + 3.0).clamp(0.0, 6.0) / 6.0
-    return input.copy_(r) if inplace else r
+    return _one(_getframe(1), "hardsigmoid", input, inplace)
 
 
 def hardswish(input, inplace=False):
     """x hardsigmoid(x)."""
-    push_site()
-    r = input * (input + 3.0).clamp(0.0, 6.0) / 6.0
-    return input.copy_(r) if inplace else r
+    return _one(_getframe(1), "hardswish", input, inplace)
 
 
 def softsign(input):
@@ -108,24 +104,19 @@ def tanhshrink(input):
 
 def hardshrink(input, lambd=0.5):
     """x where |x| > lambd, else 0."""
-    push_site()
-    return tied_at(None, input).masked_fill(input.detach().abs() <= lambd, 0.0)
+    return apply(_getframe(1), "hardshrink", (input,), (), (float(lambd),))
 
 
 def softshrink(input, lambd=0.5):
     """x moved towards 0 by lambd, 0 where |x| <= lambd."""
     if lambd < 0:
         raise refuse(RuntimeError, f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    push_site()
-    input = tied_at(None, input)
-    return input - input.clamp(-lambd, lambd)
+    return apply(_getframe(1), "softshrink", (input,), (), (float(lambd),))
 
 
 def threshold(input, threshold, value, inplace=False):
     """x where x > threshold, else value."""
-    push_site()
-    r = tied_at(None, input).masked_fill((input.detach() > threshold).logical_not(), value)
-    return input.copy_(r) if inplace else r
+    return _one(_getframe(1), "threshold", input, inplace, (float(threshold), float(value)))
 
 
 def selu(input, inplace=False):
