@@ -4,7 +4,7 @@ from sys import _getframe
 
 from ._call import (METHODS, apply, apply1, apply_inplace, as_number, binary, binary_at, inplace_at, not_a_tensor, scalar_tensor, unary,
                     wrap)
-from ._dtypes import BY_CODE, as_dtype, bool_, get_default_dtype, int64
+from ._dtypes import BY_CODE, as_dtype, bool_, get_default_dtype, int32, int64, uint8
 from ._ffi import OPS, lib, push_site, refuse
 from ._tensor import Tensor
 
@@ -262,6 +262,10 @@ def round_(self, *, decimals=0):
     return overwrite_at(_getframe(1), self, lambda x: round(x, decimals=decimals))
 
 
+# Whole numbers of a type that a float64, which is what the core takes as a bound, holds exactly.
+_INT_RANGE = {uint8: (0, 255), int32: (-(1 << 31), (1 << 31) - 1), int64: (-(1 << 53), 1 << 53)}
+
+
 def clamp(input, min=None, max=None):
     """Values limited to [min, max]; bounds are numbers or tensors, None: no bound."""
     f = _getframe(1)
@@ -278,6 +282,9 @@ def clamp(input, min=None, max=None):
     if not d.is_floating_point:
         if any(type(as_number(x)) is float for x in bounds):
             input = cast_at(f, input, get_default_dtype())
+        elif d in _INT_RANGE and all(_INT_RANGE[d][0] <= int(x) <= _INT_RANGE[d][1] for x in bounds):
+            low = -_math.inf if min is None else float(int(min))
+            return apply(f, "clamp", (input,), (), (low, _math.inf if max is None else float(int(max))))
         else:
             for op, x in (("maximum", min), ("minimum", max)):
                 if x is not None:
