@@ -253,6 +253,9 @@ WHOLE_TYPES = (np.int64, np.int32, np.uint8)
 TYPES = {"float": (), "number": WHOLE_TYPES, "any": WHOLE_TYPES + (np.bool_,), "integer": WHOLE_TYPES + (np.bool_,)}
 
 
+DIVISIONS = ("floor_divide", "remainder", "fmod")  # of integers by zero: an error
+
+
 def operands(row, rng, n, dtype, smooth=None):
     """n-element operands of a row from its domain, as arrays of dtype (the condition of where: bool)."""
     dtype = np.dtype(dtype)
@@ -268,8 +271,8 @@ def operands(row, rng, n, dtype, smooth=None):
                 xs.append(rng.random(m) < 0.5)
             else:
                 xs.append(rng.integers(0 if dtype.kind == "u" else -9, 10, m).astype(dtype))
-                if k and row.name in ("floor_divide", "remainder", "fmod"):
-                    xs[k][xs[k] == 0] = 3  # division of integers by zero is an error
+                if k and row.name in DIVISIONS:
+                    xs[k][xs[k] == 0] = 3
         return xs
 
     if smooth is None:

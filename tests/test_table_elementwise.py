@@ -6,7 +6,7 @@ import pytest
 
 from autograd_c._ffi import lib
 from table import (ELEMENTWISE, FLOATS, ROWS, call, close, difference, grad, same_bits, shape_of, tensor, ulps, values)
-from table_ew import EW, TYPES, WHOLE_TYPES, operands, reference
+from table_ew import DIVISIONS, EW, TYPES, WHOLE_TYPES, operands, reference
 
 N = 531  # several vectors of any width, one block of the strided path, and a tail
 CASES = [(name, p) for name in ELEMENTWISE if name in EW for p in EW[name].params]
@@ -110,6 +110,10 @@ def test_whole_numbers(name, params, dtype):
         first = 1 if row.kind == "select" else 0
         for k in range(first, row.n_in):
             xs[k][:25] = np.tile(edge, 5) if k == first else np.repeat(edge, 5)
+        if name in DIVISIONS:
+            with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                call(name, [tensor(x) for x in xs], floats=params)
+            xs[1][xs[1] == 0] = 3
     ts = [tensor(x) for x in xs]
     if dtype in TYPES[entry.types]:
         got = values(call(name, ts, floats=params))
