@@ -97,25 +97,62 @@ int ag__infer_topk(ag_infer *c) {
   return AG_OK;
 }
 
+/* Rows by the threads of the pool, each with scratch memory of its own. */
+enum { SORT, TOPK, KTH, MODES, SORT_COST = 60 }; /* cost of an element, in additions: 8 ns */
+typedef struct order_job {
+  int what, dtype, flag, size;
+  int64_t n, k, per_row, room;
+  char *values;
+  int64_t *at;
+  const char *x;
+  char *scratch;
+} order_job;
+
+static int order_rows(void *ctx, int slot, int64_t from, int64_t to) {
+  const order_job *j = ctx;
+  void *v = j->values ? j->values + from * j->per_row * j->size : NULL, *scratch = j->scratch + slot * j->room;
+  int64_t *at = j->at + from * j->per_row, rows = to - from;
+  const char *x = j->x + from * j->n * j->size;
+  switch (j->what) {
+    case SORT: ag__sort_rows(j->dtype, rows, j->n, j->flag, v, at, x, scratch); break;
+    case TOPK: ag__topk_rows(j->dtype, rows, j->n, j->k, j->flag, v, at, x, scratch); break;
+    case KTH: ag__kth_rows(j->dtype, rows, j->n, j->k, v, at, x, scratch); break;
+    default: ag__mode_rows(j->dtype, rows, j->n, v, at, x, scratch); break;
+  }
+  return AG_OK;
+}
+
+static int order_all(order_job *j, int64_t rows) {
+  int64_t grain = ag__grain_rows(j->n, j->size, SORT_COST);
+  int width = ag__worth(rows, grain) ? ag__parallel_width(rows, grain) : 1;
+  ag_temp t;
+  j->room = ((int64_t)ag__sort_scratch(j->n) + 63) & ~(int64_t)63;
+  if (!(j->scratch = ag__temp(&t, (size_t)(j->room * width)))) return AG_ERR_MEMORY;
+  if (width > 1) ag__parallel_run(rows, grain, width, order_rows, j);
+  else order_rows(j, 0, 0, rows);
+  ag__temp_free(&t);
+  return AG_OK;
+}
+
 /* k elements of each row along p->i[0], those first in ascending or (down) descending order */
 static int exec_first(const ag_exec *x, int64_t k, int down) {
   const ag_raw *in = &x->in[0];
   int dim = (int)x->p->i[0], st = AG_ERR_MEMORY;
   int64_t outer, n, inner;
-  ag_temp rows = {0, 0}, v = {0, 0}, at = {0, 0}, scratch = {0, 0};
+  ag_temp rows = {0, 0}, v = {0, 0}, at = {0, 0};
   ag__split3(in->ndim, in->shape, dim, &outer, &n, &inner);
   if (x->out[0].numel == 0) return AG_OK;
   void *token = ag__long_begin(in->numel, AG_LONG_MOVE / 8);
   const char *data = rows_of(in, dim, &rows);
   void *values = data ? rows_for(&x->out[0], dim, &v) : NULL, *indices = values ? rows_for(&x->out[1], dim, &at) : NULL;
-  if (indices && ag__temp(&scratch, ag__sort_scratch(n))) {
-    if (k == n) ag__sort_rows(in->dtype, outer * inner, n, down, values, indices, data, scratch.data);
-    else ag__topk_rows(in->dtype, outer * inner, n, k, down, values, indices, data, scratch.data);
-    st = AG_OK;
+  if (indices) {
+    order_job j = {k == n ? SORT : TOPK, in->dtype, down, ag__dtype_size(in->dtype), n, k, k, 0, values, indices, data, NULL};
+    st = order_all(&j, outer * inner);
+  }
+  if (!st) {
     rows_back(&x->out[0], dim, &v);
     rows_back(&x->out[1], dim, &at);
   }
-  ag__temp_free(&scratch);
   ag__temp_free(&at);
   ag__temp_free(&v);
   ag__temp_free(&rows);
@@ -155,17 +192,15 @@ enum { MODE = -3 };
 static int exec_one_of(const ag_raw *in, int dim, int64_t k, void *values, int64_t *at) {
   int64_t outer = 1, n = in->numel, inner = 1;
   int st = AG_ERR_MEMORY;
-  ag_temp rows = {0, 0}, scratch = {0, 0};
+  ag_temp rows = {0, 0};
   if (dim >= 0) ag__split3(in->ndim, in->shape, dim, &outer, &n, &inner);
   if (outer * n * inner == 0) return AG_OK;
   void *token = ag__long_begin(in->numel, AG_LONG_MOVE / 8);
   const char *data = dim >= 0 ? rows_of(in, dim, &rows) : ag__contig(in, &rows);
-  if (data && ag__temp(&scratch, ag__sort_scratch(n))) {
-    if (k == MODE) ag__mode_rows(in->dtype, outer * inner, n, values, at, data, scratch.data);
-    else ag__kth_rows(in->dtype, outer * inner, n, k, values, at, data, scratch.data);
-    st = AG_OK;
+  if (data) {
+    order_job j = {k == MODE ? MODES : KTH, in->dtype, 0, ag__dtype_size(in->dtype), n, k, 1, 0, values, at, data, NULL};
+    st = order_all(&j, outer * inner);
   }
-  ag__temp_free(&scratch);
   ag__temp_free(&rows);
   ag__blocking_end(token);
   return st;
