@@ -58,7 +58,10 @@ int ag_site_register(uintptr_t code, const char *file, const char *func, int int
   return AG_OK;
 }
 
-int ag_site_known(uintptr_t code) { return find(code) != NULL; }
+int ag_site_known(uintptr_t code) {
+  code_entry *e = find(code);
+  return e ? 1 + (e->internal != 0) : 0;
+}
 
 void ag_site_set(uintptr_t code, int lasti) {
   current.code = code;

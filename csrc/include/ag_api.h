@@ -89,7 +89,7 @@ int ag_get_num_threads(void);
 /* Describe id: file and function names (copied) and n pairs (first offset, line), ascending.
  * internal != 0 marks library code: positions in it are replaced by the thread's pushed one. */
 int ag_site_register(uintptr_t code, const char *file, const char *func, int internal, int n, const int32_t *offset_line);
-int ag_site_known(uintptr_t code);
+int ag_site_known(uintptr_t code); /* 0: not described, 1: a user's, 2: library code */
 /* The thread's current position, recorded by the nodes that follow; code 0 clears. */
 void ag_site_set(uintptr_t code, int lasti);
 /* "file.py:12 in train_step" for a node or "" when unknown; borrowed until the next call in this thread. */

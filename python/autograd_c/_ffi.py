@@ -226,19 +226,4 @@ def describe(code):
     return internal
 
 
-def push_site(depth=1):
-    """Makes the nearest line of the user's, seen from `depth` callers up, the position of what follows.
-
-    Library functions made of several ops call this first; the core then replaces positions in library
-    code by the pushed one.
-    """
-    if not tracking:
-        return
-    f = _getframe(depth + 1)
-    while f is not None:
-        code = f.f_code
-        known = _codes.get(id(code))
-        if not (describe(code) if known is None else known[1]):
-            lib.ag_site_set(id(code), f.f_lasti)
-            return
-        f = f.f_back
+push_site = core["push_site"]

@@ -4,11 +4,9 @@ Names, order and messages are PyTorch's.  `_version[0]` counts what may change w
 (attributes of any module, train and eval, registration): freeze reads it to know when a look is needed.
 """
 from collections import OrderedDict, namedtuple
-from sys import _getframe
 import itertools as _itertools
 import weakref as _weakref
 
-from .. import _ffi
 from .._dtypes import as_dtype, check_device, dtype as _dtype
 from .._ffi import lib, push_site
 from .._modes import no_grad
@@ -16,8 +14,6 @@ from .._tensor import Tensor
 from ._parameter import Buffer, Parameter
 
 _version = [0]
-_codes = _ffi._codes
-_site_set = lib.ag_site_set
 _PLAIN = (int, float, str, bool, type(None), tuple)
 
 
@@ -129,14 +125,7 @@ class Module:
 
     def __call__(self, *args, **kwargs):
         # Nodes made in library code keep the line of the nearest caller that is not library code.
-        if _ffi.tracking:
-            f = _getframe(1)
-            code = f.f_code
-            known = _codes.get(id(code))
-            if known is not None and not known[1]:
-                _site_set(id(code), f.f_lasti)
-            else:
-                push_site()
+        push_site()
         try:
             hooked = self._hooked or _global_pre or _global_post
         except AttributeError:
