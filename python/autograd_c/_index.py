@@ -1,5 +1,6 @@
 """x[key] and x[key] = value, and indexing by tensors."""
 import operator as _operator
+import warnings as _warnings
 from sys import _getframe
 
 from ._call import apply, apply1, apply_inplace, as_number, scalar_tensor
@@ -13,18 +14,29 @@ _SELECT, _SLICE, _ALIAS, _UNSQUEEZE = OPS["select"], OPS["slice"], OPS["alias"],
 _ndim, _sizes = lib.ag_tensor_ndim, lib.ag_tensor_shape
 
 _BASIC = (int, slice, type(Ellipsis), type(None))
+_SEQUENCES = (list, tuple, range)
 
 
 def _index_tensor(key):
     """key as an index tensor, or None when it is something else."""
     if isinstance(key, Tensor):
         return key
-    if isinstance(key, (list, tuple)) or hasattr(key, "__array__"):
+    if isinstance(key, _SEQUENCES) or hasattr(key, "__array__"):
         from ._create import tensor
 
-        t = tensor(list(key) if isinstance(key, (list, tuple)) else key)
-        return t.long() if not t.numel() else t
+        t = tensor(list(key) if isinstance(key, _SEQUENCES) else key)
+        return t.long() if not t.numel() and (t.dim() or t.is_floating_point()) and t.dtype is not bool_ else t
     return None
+
+
+def _several(key):
+    """Does a list stand for a tuple of keys?  As NumPy once and PyTorch still has it: one that holds more than numbers does."""
+    if not isinstance(key, list) or len(key) >= 32 or not any(isinstance(k, (Tensor, slice, *_SEQUENCES)) or k is None or k is Ellipsis
+                                                              or hasattr(k, "__array__") and getattr(k, "shape", ()) for k in key):
+        return False
+    _warnings.warn("Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq].",
+                   UserWarning, stacklevel=4)
+    return True
 
 
 def _count(key):
@@ -64,7 +76,7 @@ def _slice(f, t, d, s):
 
 def _basic(f, x, key):
     """x under the ints, slices, None and ... of key; the tensors among them come back as [(dim, tensor)]."""
-    keys = list(key) if isinstance(key, tuple) else [key]
+    keys = list(key) if isinstance(key, tuple) or _several(key) else [key]
     for k, one in enumerate(keys):
         if not isinstance(one, (*_BASIC, Tensor)) and _whole(one) is None:
             t = _index_tensor(one)
@@ -75,9 +87,11 @@ def _basic(f, x, key):
     used = sum(map(_count, keys))
     n = x.dim()
     if used > n:
-        if not n:
+        if not n and isinstance(key, int):
             raise refuse(IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert "
                          "a 0-dim tensor to a number")
+        if not n and isinstance(key, slice):
+            raise refuse(IndexError, "slice() cannot be applied to a 0-dim tensor.")
         raise refuse(IndexError, f"too many indices for tensor of dimension {n}")
     t, d, tensors = x, 0, []
     for one in keys:
@@ -159,9 +173,10 @@ def getitem(self, key):
     return apply1(f, _ALIAS, self, 0) if t is self else t
 
 
-def _value(f, value, like):
+def _value(f, value, like, cast=True):
+    """value as a tensor of like's dtype; cast False: a tensor with dims of another dtype stays as it is (the core refuses it)."""
     if isinstance(value, Tensor):
-        return cast_at(f, value, like.dtype)
+        return cast_at(f, value, like.dtype) if cast else value
     number = as_number(value)
     if number is None:
         from ._create import tensor
@@ -181,12 +196,18 @@ def _fit(f, value, shape):
     try:
         return expand_at(f, value, shape)
     except RuntimeError:
-        raise refuse(RuntimeError, f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
+        while s and s[0] == 1:
+            s.pop(0)
+        raise refuse(RuntimeError, f"shape mismatch: value tensor of shape {s} cannot be broadcast to indexing result of shape "
                      f"{list(shape)}") from None
 
 
 def setitem(self, key, value):
     f = _getframe(1)
+    if key is False:
+        return
+    if key is True:  # x under a new dim of size 1
+        key = None
     t, tensors = _basic(f, self, key)
     if not tensors:
         number = as_number(value)
@@ -220,7 +241,7 @@ def setitem(self, key, value):
     places, shape = _positions(f, t, tensors)
     t, first = _together(f, t, places)
     s = t.shape
-    value = _fit(f, _value(f, value, t), (*s[:first], *shape, *s[first + len(places):]))
+    value = _fit(f, _value(f, value, t, False), (*s[:first], *shape, *s[first + len(places):]))
     apply_inplace(f, "index_put", (t, value, *[i for _, i in places]), (first, 0))
 
 
@@ -229,7 +250,7 @@ def index_put_(self, indices, values, accumulate=False):
     f = _getframe(1)
     places, shape = _positions(f, self, list(enumerate(indices)))
     s = self.shape
-    values = _fit(f, _value(f, values, self), (*shape, *s[len(places):]))
+    values = _fit(f, _value(f, values, self, False), (*shape, *s[len(places):]))
     return apply_inplace(f, "index_put", (self, values, *[i for _, i in places]), (0, int(accumulate)))
 
 
@@ -237,7 +258,7 @@ def index_put(input, indices, values, accumulate=False):
     f = _getframe(1)
     places, shape = _positions(f, input, list(enumerate(indices)))
     s = input.shape
-    values = _fit(f, _value(f, values, input), (*shape, *s[len(places):]))
+    values = _fit(f, _value(f, values, input, False), (*shape, *s[len(places):]))
     return apply(f, "index_put", (input, values, *[i for _, i in places]), (0, int(accumulate)))
 
 

@@ -223,20 +223,22 @@ def expand_at(f, t, shape):
     s = tuple(t.shape)
     lead = len(shape) - len(s)
     if lead < 0:
-        raise refuse(RuntimeError, f"expand({t.dtype.tensor_name}{{{list(s)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) "
+        raise refuse(RuntimeError, f"expand(torch.{t.dtype.tensor_name}{{{list(s)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) "
                      f"must be greater or equal to the number of dimensions in the tensor ({len(s)})")
     full = []
-    for k, n in enumerate(shape):
+    for k in range(len(shape) - 1, -1, -1):
+        n = shape[k]
         own = s[k - lead] if k >= lead else None
         if n == -1:
             if own is None:
-                raise refuse(RuntimeError, f"expand({t.dtype.tensor_name}{{{list(s)}}}, size={list(shape)}): the expanded size of the tensor "
+                raise refuse(RuntimeError, f"expand(torch.{t.dtype.tensor_name}{{{list(s)}}}, size={list(shape)}): the expanded size of the tensor "
                              f"(-1) isn't allowed in a leading, non-existing dimension {k}")
             n = own
         elif own is not None and own != n and own != 1:
             raise refuse(RuntimeError, f"The expanded size of the tensor ({n}) must match the existing size ({own}) at non-singleton dimension "
                          f"{k}.  Target sizes: {list(shape)}.  Tensor sizes: {list(s)}")
         full.append(n)
+    full.reverse()
     return apply(f, "expand", (t,), full)
 
 
