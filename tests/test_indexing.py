@@ -1,4 +1,5 @@
 """x[key] and x[key] = value: by hand, and random keys against PyTorch (NumPy where it is not installed)."""
+import math
 import random
 
 import pytest
@@ -6,6 +7,13 @@ import pytest
 import autograd_c as ag
 
 np = pytest.importorskip("numpy")
+pytest.importorskip("hypothesis")
+from hypothesis import HealthCheck, assume, given, settings, strategies as st  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None
 
 
 def grid():
@@ -142,6 +150,202 @@ def test_functions():
     assert ag.nonzero(ag.tensor([0, 3, 0, 4])).tolist() == [[1], [3]]
     assert [t.tolist() for t in ag.where(ag.tensor([[0, 1], [1, 0]]) > 0)] == [[0, 1], [1, 0]]
     assert x.take_along_dim(ag.tensor([[1], [0], [3]]), 1).tolist() == [[1], [4], [11]]
+
+
+# ---- keys that hypothesis makes ---------------------------------------------------------------------------
+
+
+@st.composite
+def keys(draw, max_dims=4):
+    """A shape and a key for it: parts (kind, value), from which `key_for` makes a key of each library's own tensors."""
+    shape = draw(st.lists(st.integers(0, 4), max_size=max_dims))
+    parts, d, dots = [], 0, False
+    for _ in range(draw(st.integers(0, 5))):
+        kind = draw(st.sampled_from(["none", "dots", "int", "int", "slice", "slice", "slice", "list", "range", "numpy", "tensor", "tensor", "int32",
+                                     "0-d", "numpy int", "mask", "list mask", "True", "False", "0-d mask"]))
+        if kind in ("none", "True", "False", "0-d mask"):
+            parts.append((kind, draw(st.booleans()) if kind == "0-d mask" else None))
+        elif kind == "dots":
+            if not dots:
+                dots = True
+                parts.append((kind, None))
+                d += draw(st.integers(0, len(shape) - d))
+        elif d < len(shape):
+            n = shape[d]
+            if kind in ("mask", "list mask"):
+                m = draw(st.integers(1, len(shape) - d)) if kind == "mask" else 1
+                size = shape[d:d + m]
+                bits = draw(st.lists(st.booleans(), min_size=math.prod(size), max_size=math.prod(size)))
+                parts.append((kind, np.array(bits, bool).reshape(size)))
+                d += m
+                continue
+            if kind == "slice":
+                ends = st.none() | st.integers(-n - 2, n + 2)
+                parts.append((kind, slice(draw(ends), draw(ends), draw(st.none() | st.integers(1, 3)))))
+            elif kind == "range":
+                parts.append((kind, range(draw(st.integers(0, n)), n, draw(st.integers(1, 2)))))
+            elif kind in ("int", "0-d", "numpy int"):
+                if not n:
+                    continue
+                parts.append((kind, draw(st.integers(-n, n - 1))))
+            else:
+                size = draw(st.sampled_from([(1,), (3,), (2, 1), (2, 3), (0,)] if n else [(0,)]))
+                if kind == "list":
+                    size = size[:1]
+                count = math.prod(size)
+                at = draw(st.lists(st.integers(-n, n - 1), min_size=count, max_size=count)) if count else []
+                parts.append((kind, np.array(at, np.int64).reshape(size)))
+            d += 1
+    return tuple(shape), parts
+
+
+def key_for(parts, lib):
+    def one(kind, value):
+        if kind in ("none", "dots", "True", "False"):
+            return {"none": None, "dots": Ellipsis, "True": True, "False": False}[kind]
+        if kind in ("list", "list mask"):
+            return value.tolist()
+        if kind in ("tensor", "mask", "int32"):
+            value = value.astype(np.int32) if kind == "int32" else value
+            return value if lib is np else lib.tensor(value)
+        if kind in ("0-d", "0-d mask"):
+            return np.array(value) if lib is np else lib.tensor(value)
+        return np.int64(value) if kind == "numpy int" else value
+
+    made = [one(*p) for p in parts]
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+WHOLE, BASIC = {"int", "0-d", "numpy int"}, {"slice", "none", "dots"}
+
+
+def numpy_get(a, parts):
+    """a[key] in NumPy; None where the key is refused."""
+    kinds = {k for k, _ in parts}
+    if kinds & WHOLE and kinds - WHOLE - BASIC:
+        # Single ints beside index arrays are index arrays too in NumPy, in PyTorch they are taken out first.
+        assume(torch is not None)
+        try:
+            return torch.tensor(a)[key_for(parts, torch)].numpy()
+        except IndexError:
+            return None
+    parts = [("tensor", np.array(list(v), np.int64)) if k in ("range", "list") else (k, v) for k, v in parts]
+    try:
+        return a[key_for(parts, np)]
+    except IndexError:
+        return None
+
+
+SETTINGS = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+
+
+@SETTINGS
+@given(keys())
+def test_get_as_numpy(case):
+    """Values, and whether the result is a view, as in NumPy."""
+    shape, parts = case
+    a = np.arange(float(math.prod(shape))).reshape(shape)
+    want = numpy_get(a, parts)
+    x = ag.tensor(a)
+    if want is None:
+        with pytest.raises(IndexError):
+            x[key_for(parts, ag)]
+        return
+    got = x[key_for(parts, ag)]
+    assert tuple(got.shape) == want.shape and got.tolist() == want.tolist()
+    basic = all(k in WHOLE | BASIC for k, _ in parts)
+    assert (got._base is not None) == basic
+    if basic and want.size:
+        version = x._version
+        got.fill_(-1.0)
+        assert x._version == version + 1 and (x == -1).sum().item() == want.size
+
+
+@SETTINGS
+@given(keys(), st.sampled_from(["number", "0-d", "same", "broadcast", "+=", "*="]), st.data())
+def test_set_as_numpy(case, how, data):
+    shape, parts = case
+    a = np.arange(float(math.prod(shape))).reshape(shape)
+    old = numpy_get(a, parts)
+    if old is None:
+        return
+    places = numpy_get(np.arange(a.size).reshape(shape), parts)
+    if how not in ("number", "0-d") and len(np.unique(places)) != places.size:
+        return  # which of two values stays is not promised
+    value = {"number": 2.5, "0-d": np.array(1.5)}.get(how)
+    if how in ("same", "+=", "*="):
+        value = np.arange(float(old.size)).reshape(old.shape) - 3
+    elif how == "broadcast":
+        size = [1 if data.draw(st.booleans()) else n for n in old.shape][data.draw(st.integers(0, old.ndim)):]
+        value = np.arange(float(math.prod(size))).reshape(size) - 3
+    x, key, number = ag.tensor(a), key_for(parts, ag), value if how == "number" else ag.tensor(value)
+    want = a.copy()
+    want.reshape(-1)[places] = {"+=": lambda: old + value, "*=": lambda: old * value}.get(how, lambda: np.broadcast_to(value, old.shape))()
+    if how == "+=":
+        x[key] += number
+    elif how == "*=":
+        x[key] *= number
+    else:
+        x[key] = number
+    assert x.tolist() == want.tolist()
+
+
+@SETTINGS
+@given(keys(max_dims=3))
+def test_gradients_of_get_and_set(case):
+    """Against sums over positions: repeated ones add up; the second derivative too."""
+    shape, parts = case
+    n = math.prod(shape)
+    places = numpy_get(np.arange(n).reshape(shape), parts)
+    if places is None:
+        return
+    rng = np.random.default_rng(1)
+    a, w = rng.standard_normal(shape), rng.standard_normal(places.shape)
+    x = ag.tensor(a, requires_grad=True)
+    y = x[key_for(parts, ag)]
+    (g,) = ag.autograd.grad((y ** 3 * ag.tensor(w)).sum(), x, create_graph=True)
+    count = np.zeros(n)
+    np.add.at(count, places.reshape(-1), w.reshape(-1))
+    flat = a.reshape(-1)
+    assert np.allclose(g.detach().numpy().reshape(-1), 3 * flat ** 2 * count)
+    (h,) = ag.autograd.grad((g ** 2).sum(), x)
+    assert np.allclose(h.numpy().reshape(-1), 36 * flat ** 3 * count ** 2)
+    if len(np.unique(places)) != places.size:
+        return
+    v, z = ag.tensor(w, requires_grad=True), x * 1
+    z[key_for(parts, ag)] = v
+    gx, gv = ag.autograd.grad((z ** 3).sum(), (x, v), allow_unused=True)
+    left = flat.copy()
+    left[places.reshape(-1)] = 0
+    assert np.allclose(gx.numpy().reshape(-1), 3 * left ** 2)
+    assert gv is None and not v.numel() or np.allclose(gv.numpy(), 3 * w ** 2)
+
+
+def test_lists_of_keys():
+    """A list that holds more than numbers stands for a tuple, as PyTorch still has it."""
+    x = ag.arange(24.0).reshape(2, 3, 4)
+    with pytest.warns(UserWarning, match="non-tuple sequence"):
+        assert x[[[0, 1], [1, 0]]].tolist() == x[[0, 1], [1, 0]].tolist()
+    with pytest.warns(UserWarning, match="non-tuple sequence"):
+        assert x[[0, slice(None), 1]].tolist() == x[0, :, 1].tolist()
+    assert x[[True, False]].shape == (1, 3, 4) and x[range(1)].shape == (1, 3, 4) and x[[]].shape == (0, 3, 4)
+    assert x[0, (0, 2)].tolist() == x[0, [0, 2]].tolist()
+
+
+def test_python_bools():
+    x = ag.arange(3.0)
+    assert x[True].shape == (1, 3) and x[False].shape == (0, 3)
+    x[False] = 7.0
+    assert x.tolist() == [0, 1, 2]
+    x[True] = ag.tensor([3.0, 4.0, 5.0])
+    assert x.tolist() == [3, 4, 5]
+
+
+def test_empty_and_separated():
+    x = ag.arange(24.0).reshape(2, 3, 4)
+    assert x[..., 0:0, [-4]].shape == (2, 0, 1)
+    assert x[[0], :, [1, 2]].shape == (2, 3) and x[:, [0], [1, 2]].shape == (2, 2) and x[[[0]], None, [1, 2]].shape == (1, 2, 1, 4)
+    assert ag.zeros(0, 3)[[]].shape == (0, 3) and ag.zeros(0, 3)[ag.zeros(0, dtype=ag.bool)].shape == (0, 3)
 
 
 # ---- random keys ----------------------------------------------------------------------------------------

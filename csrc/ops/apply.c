@@ -1,6 +1,7 @@
 #include "ops/apply.h"
 
 #include "ops/exec.h"
+#include "ops/fn_util.h"
 
 #include <stdio.h>
 
@@ -46,6 +47,9 @@ static int common_dtype(int n, ag_tensor *const *in) {
 static int unify(const ag_row *row, int n_in, ag_tensor *const *in, ag_tensor **use, ag_tensor **temps, int *dtype) {
   int first = row->kind == AG_KIND_SEL3 ? 1 : 0;
   int d = common_dtype(n_in - first, in + first);
+  if (AG_UNLIKELY(row->op == AG_OP_sub && (in[0]->arr->dtype == AG_BOOL || in[1]->arr->dtype == AG_BOOL)))
+    return ag__fail(AG_ERR_RUNTIME, "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a "
+                    "mask, use the `~` or `logical_not()` operator instead.");
   if (row->types == AG_TYPES_FLT && !ag__is_float(d)) d = ag__default_float();
   *dtype = d;
   for (int k = 0; k < n_in; k++) {
@@ -402,12 +406,42 @@ static bool same_geometry(const ag_array *a, const ag_array *b) {
          (a->contiguous ? b->contiguous : memcmp(ag__strides(a), ag__strides(b), sizeof(int64_t) * a->ndim) == 0);
 }
 
-static bool partly_overlaps(const ag_array *target, const ag_array *b) {
-  if (target->st != b->st || target->numel == 0 || b->numel == 0 || same_geometry(target, b)) return false;
-  int64_t l0, h0, l1, h1;
-  extent(target, &l0, &h0);
+/* Does an array fill a range of memory without gaps and without saying anything twice (in any order of dims)? */
+static bool dense(const ag_array *a) {
+  if (a->contiguous) return true;
+  int64_t lo, hi;
+  extent(a, &lo, &hi);
+  return hi - lo + 1 == a->numel && !overlaps_itself(a);
+}
+
+/* Elements that both reach?  Ranges that meet may still interleave, as x[::2] and x[1::2]: when every stride is a multiple
+ * of g, the offsets must agree modulo g. */
+static bool may_meet(const ag_array *a, const ag_array *b) {
+  int64_t l0, h0, l1, h1, g = 0;
+  extent(a, &l0, &h0);
   extent(b, &l1, &h1);
-  return l0 <= h1 && l1 <= h0;
+  if (l0 > h1 || l1 > h0) return false;
+  for (int which = 0; which < 2; which++) {
+    const ag_array *x = which ? b : a;
+    for (int k = 0; k < x->ndim; k++) {
+      int64_t s = ag__shape(x)[k] > 1 ? ag__strides(x)[k] : 0;
+      while (s) {
+        int64_t r = g % s;
+        g = s;
+        s = r;
+      }
+    }
+  }
+  return !g || (a->offset - b->offset) % g == 0;
+}
+
+/* How an operand lies to the memory about to be written: as PyTorch, what certainly overlaps in part is refused; where that
+ * cannot be told at a glance, the operand is read from a copy. */
+enum overlap { APART, PARTLY, PERHAPS };
+static enum overlap overlap_of(const ag_array *target, const ag_array *b) {
+  if (target->st != b->st || target->numel == 0 || b->numel == 0 || same_geometry(target, b) || !may_meet(target, b)) return APART;
+  if (b->numel == 1 || !dense(target) || !dense(b)) return PERHAPS;
+  return PARTLY;
 }
 
 static int check_target(const call *c, ag_tensor *t) {
@@ -424,12 +458,12 @@ static int check_target(const call *c, ag_tensor *t) {
                       "and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or "
                       "both outside (if you want the inplace to be tracked).");
   }
-  if (overlaps_itself(t->arr))
+  if (overlaps_itself(t->arr) && c->row->op != AG_OP_fill)
     return ag__fail(AG_ERR_RUNTIME,
                     "unsupported operation: more than one element of the written-to tensor refers to a single memory "
                     "location. Please clone() the tensor before performing the operation.");
   for (int k = 1; k < c->n_in; k++)
-    if (partly_overlaps(t->arr, c->arr[k]))
+    if (overlap_of(t->arr, c->arr[k]) == PARTLY)
       return ag__fail(AG_ERR_RUNTIME,
                       "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
                       "single memory location. Please clone() the tensor before performing the operation.");
@@ -470,8 +504,8 @@ static int inplace_by_copy(int op, const call *c, ag_tensor *target) {
   int dtype = c->in[c->row->kind == AG_KIND_SEL3 ? 1 : 0]->arr->dtype;
   if (c->row->kind == AG_KIND_CMP1 || c->row->kind == AG_KIND_CMP2) dtype = AG_BOOL;
   if (category(dtype) > category(target->arr->dtype))
-    return ag__fail(AG_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", ag_dtype_name(dtype),
-                    ag_dtype_name(target->arr->dtype));
+    return ag__fail(AG_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", ag__scalar_name(dtype),
+                    ag__scalar_name(target->arr->dtype));
   /* The node of op may keep the old value, which the copy below overwrites: it gets a copy to keep. */
   ag_tensor *in[FEW], *old = NULL;
   if (c->any_grad && c->n_in <= FEW) {
@@ -495,6 +529,18 @@ static int inplace_by_copy(int op, const call *c, ag_tensor *target) {
   return st;
 }
 
+/* Operand k may share elements with the target: the same call with a copy of it. */
+static int inplace_with_copy(int op, int n_in, ag_tensor *const *in, int k, const ag_params *p) {
+  ag_tensor *few[FEW], *copy;
+  if (n_in > FEW) return ag__fail(AG_ERR_NOT_IMPLEMENTED, "%s: operands that overlap", ag__rows[op].name);
+  if (!(copy = ag__apply1(AG_OP_clone, 1, &in[k], NULL))) return ag_last_status();
+  memcpy(few, in, sizeof few[0] * (size_t)n_in);
+  few[k] = copy;
+  int st = ag__apply_inplace(op, n_in, few, p);
+  ag_tensor_release(copy);
+  return st;
+}
+
 int ag__apply_inplace(int op, int n_in, ag_tensor *const *in, const ag_params *p) {
   call c;
   ag_infer inf;
@@ -511,15 +557,14 @@ int ag__apply_inplace(int op, int n_in, ag_tensor *const *in, const ag_params *p
     st = touch_all(&c);
     if (st) goto done;
   }
-  if (op == AG_OP_copy && partly_overlaps(t->arr, c.arr[1])) {
-    ag_tensor *copy = ag__apply1(AG_OP_clone, 1, &in[1], NULL);
-    st = copy ? ag__apply_inplace(op, 2, (ag_tensor *[]){t, copy}, p) : ag_last_status();
-    ag_tensor_release(copy);
-    teardown(&c);
-    return st;
-  }
   st = check_target(&c, t);
   if (AG_UNLIKELY(st)) goto done;
+  for (int k = 1; k < n_in; k++)
+    if (AG_UNLIKELY(overlap_of(t->arr, in[k]->arr) == PERHAPS)) {
+      st = inplace_with_copy(op, n_in, in, k, p);
+      teardown(&c);
+      return st;
+    }
   bool cond = row->kind == AG_KIND_CMP1 || row->kind == AG_KIND_CMP2;
   if (ag__row_elementwise(row) && (c.in[0] != t || cond || row->kind == AG_KIND_SEL3)) {
     st = inplace_by_copy(op, &c, t);
@@ -544,7 +589,7 @@ int ag__apply_inplace(int op, int n_in, ag_tensor *const *in, const ag_params *p
   }
   if (inf.out[0].dtype != target->dtype) {
     st = ag__fail(AG_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s",
-                  ag_dtype_name(inf.out[0].dtype), ag_dtype_name(target->dtype));
+                  ag__scalar_name(inf.out[0].dtype), ag__scalar_name(target->dtype));
     goto done;
   }
   if (c.any_grad && ag__is_float(target->dtype)) {

@@ -55,10 +55,11 @@ int ag__infer_copy(ag_infer *c) {
   int64_t shape[AG_MAX_NDIM];
   int n;
   char s[200], t[200];
-  if (b->ndim > a->ndim || ag__broadcast(a->ndim, ag__shape(a), b->ndim, ag__shape(b), &n, shape) ||
-      !ag__same_shape(n, shape, a->ndim, ag__shape(a)))
-    return ag__fail(AG_ERR_RUNTIME, "output with shape %s doesn't match the broadcast shape of the source %s",
-                    ag__shape_text(a->ndim, ag__shape(a), s, sizeof s), ag__shape_text(b->ndim, ag__shape(b), t, sizeof t));
+  int st = ag__broadcast(a->ndim, ag__shape(a), b->ndim, ag__shape(b), &n, shape);
+  if (st) return st;
+  if (!ag__same_shape(n, shape, a->ndim, ag__shape(a)))
+    return ag__fail(AG_ERR_RUNTIME, "output with shape %s doesn't match the broadcast shape %s",
+                    ag__shape_text(a->ndim, ag__shape(a), s, sizeof s), ag__shape_text(n, shape, t, sizeof t));
   return same_as_input(c);
 }
 

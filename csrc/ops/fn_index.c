@@ -161,7 +161,7 @@ static int along(walk *w, const ag_raw *idx, int ndim, const int64_t *shape, con
 typedef struct spec {
   int first, n;
   bool wrap;           /* negative indices count from the end */
-  const char *message; /* instead of the usual one */
+  const char *message; /* before the usual one */
 } spec;
 
 static int blocks(walk *w, const spec *s, const ag_raw *idx, int ndim, const int64_t *shape, const int64_t *strides) {
@@ -192,7 +192,9 @@ static int blocks(walk *w, const spec *s, const ag_raw *idx, int ndim, const int
       int64_t i = ix[k];
       if (s->wrap && i < 0) i += size;
       if (AG_UNLIKELY((uint64_t)i >= (uint64_t)size)) {
-        st = s->message ? ag__fail(AG_ERR_INDEX, "%s", s->message) : out_of_bounds(ix[k], dim, size);
+        st = s->message ? ag__fail(AG_ERR_INDEX, "%s: index %lld is out of bounds for dimension %d with size %lld", s->message,
+                                   (long long)ix[k], dim, (long long)size)
+                        : out_of_bounds(ix[k], dim, size);
         break;
       }
       w->pos[k] = (j ? w->pos[k] : 0) + i * stride;
@@ -537,7 +539,7 @@ int ag__exec_scatter_add(const ag_exec *x) {
 }
 
 int ag__exec_index_select(const ag_exec *x) {
-  spec s = {(int)x->p->i[0], x->in[0].ndim ? 1 : 0, false, NULL};
+  spec s = {(int)x->p->i[0], x->in[0].ndim ? 1 : 0, false, "index out of range in self"};
   if (x->in[0].ndim == 0) {
     walk w;
     int st = along(&w, &x->in[1], 0, NULL, NULL, 0);
@@ -557,7 +559,7 @@ int ag__exec_index_add(const ag_exec *x) {
     ag__temp_free(&w.temp);
     return st;
   }
-  spec s = {(int)x->p->i[0], 1, false, NULL};
+  spec s = {(int)x->p->i[0], 1, false, "index out of range in self"};
   return write_blocks(&s, &x->in[0], &x->in[2], &x->in[1], out, true);
 }
 

@@ -127,6 +127,8 @@ int ag__infer_elementwise(ag_infer *c) {
   bool ok = row->types == AG_TYPES_ANY || (row->types == AG_TYPES_NUM && dtype != AG_BOOL) ||
             (row->types == AG_TYPES_INT && dtype < AG_FLOAT32) || ag__is_float(dtype);
   if (row->types == AG_TYPES_INT && dtype >= AG_FLOAT32) ok = false;
+  if (AG_UNLIKELY(!ok && row->op == AG_OP_bitwise_not))
+    return ag__fail(AG_ERR_TYPE, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
   if (AG_UNLIKELY(!ok && dtype == AG_BOOL && (row->op == AG_OP_sub || row->op == AG_OP_neg)))
     return row->op == AG_OP_neg
                ? ag__fail(AG_ERR_RUNTIME, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "

@@ -11,7 +11,8 @@ prefix = "autograd_c"
 class dtype:
     """An element type.  Attributes: name, code (the core's number), itemsize, is_floating_point, is_signed, typestr."""
 
-    __slots__ = ("name", "code", "itemsize", "is_floating_point", "is_signed", "is_complex", "typestr", "tensor_name", "array_code")
+    __slots__ = ("name", "code", "itemsize", "is_floating_point", "is_signed", "is_complex", "typestr", "tensor_name", "scalar_name",
+                 "array_code")
 
     def __init__(self, name, code, typestr, tensor_name, array_code):
         self.name = name
@@ -22,6 +23,7 @@ class dtype:
         self.is_complex = False
         self.typestr = typestr
         self.tensor_name = tensor_name
+        self.scalar_name = tensor_name.removesuffix("Tensor")
         self.array_code = array_code
 
     def __repr__(self):

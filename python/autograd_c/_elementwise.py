@@ -374,13 +374,20 @@ def where_method(self, condition, other):
     return where_at(_getframe(1), condition, self, other)
 
 
+def _mask(mask, text):
+    if isinstance(mask, Tensor) and lib.ag_tensor_dtype(mask._h):
+        raise refuse(RuntimeError, f"{text} {mask.dtype.name}")
+
+
 def masked_fill(input, mask, value):
     """input with `value` (a number or 0-d tensor) where mask is true."""
     if isinstance(value, Tensor):
         if value.dim():
-            raise refuse(RuntimeError, f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s).")
+            raise refuse(RuntimeError, f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s).")
         f = _getframe(1)
+        _mask(mask, "masked_fill_ only supports boolean masks, but got mask with dtype")
         return where_at(f, mask, cast_at(f, value, input.dtype), input)
+    _mask(mask, "masked_fill_ only supports boolean masks, but got mask with dtype")
     d = input.dtype
     if not d.is_floating_point:
         value = bool(value) if d is bool_ else int(value)

@@ -35,6 +35,10 @@ class IndexOutOfRange(Error, IndexError):
     """An index or a dim lies outside of its range."""
 
 
+class IndexOutOfBounds(IndexOutOfRange, RuntimeError):
+    """Of gather and scatter, where PyTorch raises RuntimeError and everything else IndexError."""
+
+
 class InvalidValue(Error, ValueError):
     """An argument has a value that makes no sense."""
 
@@ -86,11 +90,16 @@ def last_error():
 def fail():
     """Raises this thread's latest failure."""
     status, text = lib.ag_last_status(), last_error()
-    raise _CLASSES.get(status, OpError)(_explained(text))
+    text = _explained(text)
+    kind = _CLASSES.get(status, OpError)
+    if kind is IndexOutOfRange and _GATHERS.search(text):
+        kind = IndexOutOfBounds
+    raise kind(text)
 
 
 _KINDS = {RuntimeError: OpError, IndexError: IndexOutOfRange, ValueError: InvalidValue, TypeError: InvalidType,
           NotImplementedError: NotSupported}
+_GATHERS = _re.compile(r" out of bounds .* (\[|in )(gather|scatter)")
 _OP_AND_LINE = _re.compile(r" \[(\w+)\(([^()]*)\)(, at [^\[\]]+)?\]$")
 
 

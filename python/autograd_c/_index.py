@@ -245,10 +245,17 @@ def setitem(self, key, value):
     apply_inplace(f, "index_put", (t, value, *[i for _, i in places]), (first, 0))
 
 
+def _listed(indices):
+    """[(dim, index tensor)] of what index_put was given."""
+    if not isinstance(indices, (tuple, list)):
+        raise refuse(TypeError, f"index_put(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
+    return list(enumerate(indices))
+
+
 def index_put_(self, indices, values, accumulate=False):
     """self[indices] = values, or += with accumulate (repeated positions then add up)."""
     f = _getframe(1)
-    places, shape = _positions(f, self, list(enumerate(indices)))
+    places, shape = _positions(f, self, _listed(indices))
     s = self.shape
     values = _fit(f, _value(f, values, self, False), (*shape, *s[len(places):]))
     return apply_inplace(f, "index_put", (self, values, *[i for _, i in places]), (0, int(accumulate)))
@@ -256,13 +263,18 @@ def index_put_(self, indices, values, accumulate=False):
 
 def index_put(input, indices, values, accumulate=False):
     f = _getframe(1)
-    places, shape = _positions(f, input, list(enumerate(indices)))
+    places, shape = _positions(f, input, _listed(indices))
     s = input.shape
     values = _fit(f, _value(f, values, input, False), (*shape, *s[len(places):]))
     return apply(f, "index_put", (input, values, *[i for _, i in places]), (0, int(accumulate)))
 
 
 # ---- by dim ------------------------------------------------------------------------------------------
+
+
+def _same_dtype(t, source, text):
+    if isinstance(source, Tensor) and source.dtype is not t.dtype:
+        raise refuse(RuntimeError, text.format(t.dtype.scalar_name, source.dtype.scalar_name))
 
 
 def _ix(f, index, name):
@@ -285,8 +297,13 @@ def take_along_dim(input, indices, dim=None, *, axis=None):
     if axis is not None:
         dim = axis
     push_site()
+    if indices.dtype is not int64:
+        raise refuse(RuntimeError, f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.scalar_name}")
     if dim is None:
         return gather(input.reshape(-1), 0, indices.reshape(-1))
+    if input.dim() != indices.dim():
+        raise refuse(RuntimeError, "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+                     f"{input.dim()} dimensions for input, and {indices.dim()} dimensions for indices")
     d = wrap_dim(dim, input.dim())
     a, b = list(input.shape), list(indices.shape)
     shape = broadcast_shapes([1 if k == d else n for k, n in enumerate(a)], [1 if k == d else n for k, n in enumerate(b)])
@@ -301,9 +318,9 @@ def index_select(input, dim, index):
     f = _getframe(1)
     if index.dim() > 1:
         raise refuse(IndexError, "index_select(): Index is supposed to be a vector")
-    if not input.dim():
-        return apply(f, "clone", (input,))
     index = _ix(f, index, "index_select")
+    if not input.dim():
+        return apply(f, "index_select", (input, apply(f, "view", (index,), (index.numel(),))), (0,))
     if not index.dim():
         index = apply(f, "unsqueeze", (index,), (0,))
     return apply(f, "index_select", (input, index), (wrap_dim(dim, input.dim()),))
@@ -332,6 +349,15 @@ def _grid(f, index, dim):
 
 def _scatter(f, call, t, dim, index, src, accumulate):
     dim = wrap_dim(dim, t.dim())
+    _same_dtype(t, src, "scatter(): Expected self.dtype to be equal to src.dtype, but got {} and {}")
+    if (t.dim() or 1) != (index.dim() or 1):
+        raise refuse(RuntimeError, "Index tensor must have the same number of dimensions as self tensor")
+    if isinstance(src, Tensor) and (src.dim() or 1) != (index.dim() or 1):
+        raise refuse(RuntimeError, "Index tensor must have the same number of dimensions as src tensor")
+    own, given = index.shape or (1,), src.shape or (1,) if isinstance(src, Tensor) else index.shape or (1,)
+    if index.numel() and any(n > given[k] or k != dim and n > t.shape[k] for k, n in enumerate(own) if t.dim()):
+        raise refuse(RuntimeError, f"Expected index {list(own)} to be no larger than self {list(t.shape)} apart from dimension {dim} and to be "
+                     f"no larger size than src {list(given)}")
     if not t.dim():
         t0 = apply(f, "unsqueeze", (t,), (0,))
         return apply(f, "squeeze", (_scatter(f, call, t0, 0, index.reshape(1), src if not isinstance(src, Tensor) else src.reshape(1),
@@ -347,13 +373,17 @@ def _scatter(f, call, t, dim, index, src, accumulate):
 
 def scatter(input, dim, index, src=None, *, value=None, reduce=None):
     """input with src[i, j] (or a number) written at [index[i, j], j] for dim 0, and so on; reduce "add" adds."""
-    if reduce not in (None, "add"):
+    if reduce not in (None, "add", "multiply"):
+        raise refuse(RuntimeError, "reduce argument must be either add or multiply.")
+    if reduce == "multiply":
         raise refuse(NotImplementedError, f"scatter with reduce='{reduce}'")
     return _scatter(_getframe(1), apply, input, dim, index, src if value is None else value, reduce == "add")
 
 
 def scatter_(self, dim, index, src=None, *, value=None, reduce=None):
-    if reduce not in (None, "add"):
+    if reduce not in (None, "add", "multiply"):
+        raise refuse(RuntimeError, "reduce argument must be either add or multiply.")
+    if reduce == "multiply":
         raise refuse(NotImplementedError, f"scatter with reduce='{reduce}'")
     return _scatter(_getframe(1), apply_inplace, self, dim, index, src if value is None else value, reduce == "add")
 
@@ -381,6 +411,14 @@ def index_add_(self, dim, index, source, *, alpha=1):
 def _index_write(f, call, t, dim, index, source):
     d = wrap_dim(dim, t.dim())
     index = _vector(f, index, "index_copy")
+    _same_dtype(t, source, "index_copy_(): self and source expected to have the same dtype, but got (self) {} and (source) {}")
+    if source.dim() and t.dim():
+        if source.dim() == t.dim() and source.shape[d] != index.shape[0]:
+            raise refuse(IndexError, f"index_copy_(): Number of indices ({index.shape[0]}) should be equal to source.size(dim) ({source.shape[d]})")
+        a, b = list(t.shape), list(source.shape)
+        if a[:d] + a[d + 1:] != b[:d] + b[d + 1:]:
+            raise refuse(RuntimeError, "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+                         f"{a[:d] + a[d + 1:]} at dimension {d} and source slice shape: {b[:d] + b[d + 1:]} at dimension {d}.")
     if not t.dim():
         r = _index_write(f, call, apply(f, "unsqueeze", (t,), (0,)), 0, index, source)
         return t if call is apply_inplace else apply(f, "squeeze", (r,), (0,))
@@ -400,12 +438,18 @@ def index_copy_(self, dim, index, source):
 def index_fill(input, dim, index, value):
     """input with its slices at index along dim filled with a number or a 0-d tensor."""
     f = _getframe(1)
-    return where_at(f, _marked(f, input, dim, index), _value(f, value, input), input)
+    return where_at(f, _marked(f, input, dim, index), _filling(f, value, input), input)
 
 
 def index_fill_(self, dim, index, value):
     f = _getframe(1)
-    return copy_at(f, self, where_at(f, _marked(f, self, dim, index), _value(f, value, self), self))
+    return copy_at(f, self, where_at(f, _marked(f, self, dim, index), _filling(f, value, self), self))
+
+
+def _filling(f, value, t):
+    if isinstance(value, Tensor) and value.dim():
+        raise refuse(RuntimeError, f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s).")
+    return _value(f, value, t)
 
 
 def _marked(f, t, dim, index):
@@ -432,21 +476,38 @@ def nonzero(input, *, as_tuple=False):
 argwhere = nonzero
 
 
+def _meet(a, b):
+    try:
+        return broadcast_shapes(a.shape, b.shape)
+    except RuntimeError:
+        n = max(a.dim(), b.dim())
+        x, y = (1,) * (n - a.dim()) + tuple(a.shape), (1,) * (n - b.dim()) + tuple(b.shape)
+        k = next(k for k in range(n - 1, -1, -1) if x[k] != y[k] and 1 not in (x[k], y[k]))
+        raise refuse(RuntimeError, f"The size of tensor a ({x[k]}) must match the size of tensor b ({y[k]}) at non-singleton dimension {k}") from None
+
+
 def masked_select(input, mask):
     """Vector of the elements where mask is true."""
     push_site()
     f = None  # the pushed position; a frame kept in its own locals would live until gc
-    shape = broadcast_shapes(input.shape, mask.shape)
+    if mask.dtype is not bool_:
+        raise refuse(RuntimeError, "masked_select: expected BoolTensor for mask")
+    shape = _meet(input, mask)
     return getitem(expand_at(f, input, shape), expand_at(f, mask, shape)) if shape else getitem(input.reshape(1), mask.reshape(1))
 
 
 def masked_scatter(input, mask, source):
     push_site()
-    shape = broadcast_shapes(input.shape, mask.shape)
+    if mask.dtype is not bool_:
+        raise refuse(RuntimeError, f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.scalar_name}")
+    _same_dtype(input, source, "masked_scatter: expected self and source to have same dtypes but got {} and {}")
+    shape = _meet(input, mask)
     f = None  # the pushed position; a frame kept in its own locals would live until gc
     mask = expand_at(f, mask, shape)
     out = expand_at(f, input, shape).clone()
     n = int(mask.sum())
+    if source.numel() < n:
+        raise refuse(RuntimeError, f"Number of elements of source < number of ones in mask ({source.numel()} < {n})")
     setitem(out, mask, source.reshape(-1)[:n])
     return out
 
@@ -454,13 +515,46 @@ def masked_scatter(input, mask, source):
 def take(input, index):
     """Elements of the flattened input at index, in index's shape."""
     push_site()
-    return getitem(input.reshape(-1), index)
+    _long(index, "take")
+    n = input.numel()
+    try:
+        return getitem(input.reshape(-1), index)
+    except IndexError as error:
+        raise _tried(error, n) from None
+
+
+def _long(index, name):
+    if index.dtype.code not in (2, 3):
+        raise refuse(RuntimeError, f"{name}(): Expected a long tensor for index, but got {index.dtype.scalar_name}")
+
+
+def check_put_at(t, index, source):
+    """Raises unless put(t, index, source) makes sense; positions are checked by index_put."""
+    _long(index, "put_")
+    _same_dtype(t, source, "put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}")
+    if index.numel() != source.numel():
+        raise refuse(IndexError, "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+                     f"{source.numel()}, index.numel() = {index.numel()}")
+
+
+def _tried(error, n):
+    """The out-of-range error of a position in a flattened tensor of n elements."""
+    index = str(error).partition("index ")[2].partition(" ")[0]
+    return refuse(IndexError, f"out of range: tried to access index {index} on a tensor of {n} elements.") if index else error
+
+
+def _into(view, src):
+    """Writes src, which must have exactly the view's shape."""
+    if src.shape != view.shape:
+        raise refuse(RuntimeError, f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
+                     f"{list(view.shape)}")
+    view.copy_(src)
 
 
 def select_scatter(input, src, dim, index):
     push_site()
     out = input.clone()
-    out.select(dim, index).copy_(src)
+    _into(out.select(dim, index), src)
     return out
 
 
@@ -468,12 +562,12 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
     push_site()
     out = input.clone()
     d = wrap_dim(dim, input.dim())
-    setitem(out, (slice(None),) * d + (slice(start, end, step),), src)
+    _into(getitem(out, (slice(None),) * d + (slice(start, end, step),)), src)
     return out
 
 
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
     push_site()
     out = input.clone()
-    out.diagonal(offset, dim1, dim2).copy_(src)
+    _into(out.diagonal(offset, dim1, dim2), src)
     return out

@@ -151,6 +151,7 @@ class _Methods:
     def put_(self, index, source, accumulate=False):
         """Writes source at positions of the flattened tensor."""
         push_site()
+        _index.check_put_at(self, index, source)
         if not self.is_contiguous():
             raise refuse(NotImplementedError, "put_ on a tensor that is not contiguous")
         self.view(-1).index_put_((index.reshape(-1),), source.reshape(-1), accumulate)

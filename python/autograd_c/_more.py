@@ -5,8 +5,8 @@ from sys import _getframe
 from ._call import apply, binary_at, scalar_tensor
 from ._elementwise import abs as _abs
 from ._elementwise import exp2, log2, maximum, minimum, where
-from ._ffi import OPS, push_site
-from ._index import gather, index_put, scatter, scatter_add
+from ._ffi import OPS, push_site, refuse
+from ._index import check_put_at, gather, index_put, scatter, scatter_add
 from ._reduce import norm
 from ._shape import (as_strided, cat, diagonal, expand, narrow, permute, reshape, split, squeeze, t, transpose,
                      unbind, unfold, unsqueeze, view)
@@ -79,6 +79,7 @@ def fill(input, value):
 def put(input, index, source, accumulate=False):
     """input with source written at positions of the flattened tensor."""
     push_site()
+    check_put_at(input, index, source)
     flat = reshape(input, (-1,))
     return reshape(index_put(flat, (reshape(index, (-1,)),), reshape(source, (-1,)), accumulate), tuple(input.shape))
 
@@ -227,6 +228,8 @@ def _product_into(input, d, index, src, hit, include_self):
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """input with src gathered in at index along dim by "sum", "prod", "mean", "amax" or "amin"."""
     push_site()
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise refuse(RuntimeError, f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if not input.dim():
         return reshape(scatter_reduce(reshape(input, (1,)), 0, reshape(index, (1,)), reshape(src, (1,)), reduce, include_self=include_self), ())
     return _reduce_into(input, wrap_dim(dim, input.dim()), index, src, reduce, include_self)
@@ -235,6 +238,8 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
 def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     """As scatter_reduce for whole slices: index is a vector."""
     push_site()
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise refuse(RuntimeError, f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     if not input.dim():
         return reshape(index_reduce(reshape(input, (1,)), 0, reshape(index, (-1,)), reshape(source, (1,)), reduce,
                                     include_self=include_self), ())

@@ -129,7 +129,7 @@ def _nonempty(name, t, dims):
         s = t.shape
         if not dims or 0 in [s[d] for d in dims]:
             if not dims:
-                raise refuse(RuntimeError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                raise refuse(IndexError if name.startswith("arg") else RuntimeError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                              "Specify the reduction dim with the 'dim' argument.")
             raise refuse(IndexError, f"{name}(): Expected reduction dim {dims[0]} to have non-zero size.")
 

@@ -498,14 +498,20 @@ def _common(f, tensors):
 
 def cat(tensors, dim=0, *, axis=None):
     """Tensors put one after the other along dim; other sizes must agree."""
+    if isinstance(tensors, Tensor):
+        raise refuse(TypeError, "cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     tensors = list(tensors)
     if not tensors:
-        raise refuse(RuntimeError, "torch.cat(): expected a non-empty list of Tensors")
+        raise refuse(ValueError, "torch.cat(): expected a non-empty list of Tensors")
     f = _getframe(1)
     if axis is not None:
         dim = axis
     ndim = lib.ag_tensor_ndim
-    ranks = {ndim(x._h) for x in tensors}
+    try:
+        ranks = {ndim(x._h) for x in tensors}
+    except AttributeError:
+        k = next(k for k, x in enumerate(tensors) if not isinstance(x, Tensor))
+        raise refuse(TypeError, f"expected Tensor as element {k} in argument 0, but got {type(tensors[k]).__name__}") from None
     if len(ranks) == 2 and 1 in ranks:  # an empty vector joins anything
         tensors = [x for x in tensors if ndim(x._h) != 1 or x.numel()]
     n = ndim(tensors[0]._h)

@@ -11,7 +11,7 @@ import weakref as _weakref
 
 from . import _ffi
 from ._dtypes import CPU, as_dtype, bool_
-from ._ffi import NULL, check, fail, ffi, lib, made, push_site, refuse
+from ._ffi import NULL, check, fail, ffi, lib, made, push_site, refuse, wrong_kind
 
 _new = object.__new__
 _dtype, _item, _get_grad = lib.ag_tensor_dtype, lib.agpy_item, lib.ag_tensor_grad
@@ -425,7 +425,11 @@ def _rebuild(cls, data, dtype, shape, requires_grad):
 def wrap_dim(dim, ndim):
     """dim counted from the front; IndexError outside of the range."""
     low = max(ndim, 1)
-    if not -low <= dim < low:
+    try:
+        inside = -low <= dim < low
+    except TypeError as error:
+        raise wrong_kind(error) from None
+    if not inside:
         raise refuse(IndexError, f"Dimension out of range (expected to be in range of [{-low}, {low - 1}], but got {dim})")
     return dim + low if dim < 0 else dim
 
