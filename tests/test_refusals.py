@@ -391,3 +391,15 @@ def test_divisions_at_the_ends():
     assert ag.div(ag.tensor([-7, 7]), 2, rounding_mode="trunc").tolist() == [-3, 3]
     assert (ag.tensor([], dtype=ag.int64) // 0).tolist() == []
     assert (ag.tensor([1.0]) // 0).tolist() == [float("inf")]
+
+
+def test_functions_of_tensors_raise_by_refuse():
+    """A bare `raise TypeError(...)` would say neither operands nor line."""
+    package = pathlib.Path(ag.__file__).parent
+    no_tensors = {"_dtypes.py", "_modes.py", "_ffi.py"}
+    files = [p for p in [*package.glob("_*.py"), package / "linalg.py", package / "random.py", *(package / "nn").glob("_*.py"),
+                         package / "nn" / "functional.py"] if p.name not in no_tensors]
+    assert len(files) > 15
+    bare = re.compile(r"raise (RuntimeError|IndexError|ValueError|TypeError|NotImplementedError)\(")
+    found = [f"{p.name}:{k}" for p in files for k, line in enumerate(p.read_text(encoding="utf-8").split("\n"), 1) if bare.search(line)]
+    assert not found, f"raise refuse(kind, text) instead: {found}"

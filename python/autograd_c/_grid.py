@@ -2,16 +2,16 @@
 from sys import _getframe
 
 from ._call import apply
-from ._ffi import lib
+from ._ffi import lib, refuse
 
 _dtype = lib.ag_tensor_dtype
 
 
 def _sampler(f, dims, input, grid, mode, padding, align):
     if dims is not None and input.dim() != dims:
-        raise RuntimeError(f"grid_sampler_{dims - 2}d(): expected {dims}D input, but got input with sizes {list(input.shape)}")
+        raise refuse(RuntimeError, f"grid_sampler_{dims - 2}d(): expected {dims}D input, but got input with sizes {list(input.shape)}")
     if _dtype(input._h) != _dtype(grid._h):
-        raise RuntimeError(f"grid_sampler(): expected scalar type {input.dtype} but found {grid.dtype}")
+        raise refuse(RuntimeError, f"grid_sampler(): expected scalar type {input.dtype} but found {grid.dtype}")
     return apply(f, "grid_sample", (input, grid), (mode, padding, 1 if align else 0, 0, 0, 0, 0))
 
 

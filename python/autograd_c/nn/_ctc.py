@@ -5,7 +5,7 @@ from .._call import apply
 from .._create import tensor
 from .._dtypes import int64
 from .._elementwise import cast_at
-from .._ffi import push_site
+from .._ffi import push_site, refuse
 from .._tensor import Tensor
 from ._losses import _reduction
 
@@ -14,7 +14,7 @@ def _lengths(f, x, name):
     if not isinstance(x, Tensor):
         return tensor([int(n) for n in x], dtype=int64)
     if x.is_floating_point() or x.dtype.name == "bool":
-        raise RuntimeError(f"{name} must be integral")
+        raise refuse(RuntimeError, f"{name} must be integral")
     return cast_at(f, x.reshape(1) if x.dim() == 0 else x, int64)
 
 

@@ -4,7 +4,7 @@ from sys import _getframe
 
 from .._call import apply
 from .._create import linspace, ones
-from .._ffi import ffi, lib, push_site
+from .._ffi import ffi, lib, push_site, refuse
 from .._grid import _sampler
 from .._shape import stack
 
@@ -28,10 +28,10 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     ints = _INTS.get((mode, padding_mode, align_corners))
     if ints is None:
         if mode not in _MODES:
-            raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+            raise refuse(ValueError, f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
         if padding_mode not in _PADDING:
-            raise ValueError("nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
-                             f"'{padding_mode}'")
+            raise refuse(ValueError, "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+                         f"'{padding_mode}'")
         if align_corners is None:
             _warnings.warn(_CHANGED, stacklevel=2)
         ints = _INTS[mode, padding_mode, bool(align_corners)]
@@ -50,15 +50,15 @@ def affine_grid(theta, size, align_corners=None):
     push_site()
     size = [int(n) for n in size]
     if not theta.is_floating_point():
-        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+        raise refuse(ValueError, f"Expected theta to have floating point type, but got {theta.dtype}")
     nd = len(size) - 2
     if nd not in (2, 3):
-        raise NotImplementedError("affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
-                                  f"{size}.")
+        raise refuse(NotImplementedError, "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+                     f"{size}.")
     if theta.dim() != 3 or tuple(theta.shape[1:]) != (nd, nd + 1):
-        raise ValueError(f"Expected a batch of {nd}D affine matrices of shape Nx{nd}x{nd + 1} for size {size}. Got {theta.shape}.")
+        raise refuse(ValueError, f"Expected a batch of {nd}D affine matrices of shape Nx{nd}x{nd + 1} for size {size}. Got {theta.shape}.")
     if min(size) <= 0:
-        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+        raise refuse(ValueError, f"Expected non-zero, positive output size. Got {size}")
     sizes = size[2:]
     axes = []
     for k in range(nd - 1, -1, -1):  # x belongs to the last dim

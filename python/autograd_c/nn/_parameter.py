@@ -1,5 +1,5 @@
 """Parameter and Buffer: tensors that a Module lists when they are set as its attributes."""
-from .._ffi import lib, made
+from .._ffi import lib, made, refuse
 from .._tensor import Tensor
 
 _new = object.__new__
@@ -15,7 +15,7 @@ class Parameter(Tensor):
         if data is None:
             data = Tensor()
         elif not isinstance(data, Tensor):
-            raise TypeError(f"Parameter(): argument 'data' (position 1) must be Tensor, not {type(data).__name__}")
+            raise refuse(TypeError, f"Parameter(): argument 'data' (position 1) must be Tensor, not {type(data).__name__}")
         r = _new(cls)
         r._h = made(lib.ag_tensor_detach(data._h))
         if requires_grad:
