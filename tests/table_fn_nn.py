@@ -300,6 +300,64 @@ def _layer_norm(arrays, ints, floats):
     return y + arrays[2] if len(arrays) > 2 else y, mean, rstd
 
 
+def _resample(arrays, ints, floats):
+    x, index, w = arrays
+    x = np.moveaxis(x, ints[0], -1)
+    out = sum(np.where(index[:, t] < 0, 0, w[:, t]) * x[..., index[:, t]] for t in range(index.shape[1]))
+    return np.moveaxis(out, -1, ints[0])
+
+
+def _resample_back(arrays, ints, floats):
+    g, index, w = arrays
+    g = np.moveaxis(g, ints[0], -1)
+    out = np.zeros(g.shape[:-1] + (ints[1],))
+    for i, t in np.ndindex(*index.shape):
+        if index[i, t] >= 0:
+            out[..., index[i, t]] += w[i, t] * g[..., i]
+    return np.moveaxis(out, -1, ints[0])
+
+
+PLACES = np.array([[0, 1], [2, -1], [3, 3]])
+row("resample", _resample, [dict(inputs=[rnd(2, 4), PLACES, rnd(3, 2)], ints=[1], diff=[0]), dict(inputs=[rnd(2, 4, 3), PLACES, rnd(3, 2)], ints=[-2], diff=[0]),
+                            dict(inputs=[rnd(4), PLACES, rnd(3, 2)], ints=[0], diff=[0]), dict(inputs=[rnd(0, 4), PLACES, rnd(3, 2)], ints=[1], diff=[0])], atol=1.0)
+row("resample_back", _resample_back, [dict(inputs=[rnd(2, 3), PLACES, rnd(3, 2)], ints=[1, 4], diff=[0]), dict(inputs=[rnd(2, 3, 2), PLACES, rnd(3, 2)], ints=[1, 5], diff=[0]),
+                                      dict(inputs=[rnd(0, 3), PLACES, rnd(3, 2)], ints=[1, 4], diff=[0])], atol=1.0)
+
+
+def _windows(ints):
+    k, dil, pad, stride, size = (ints[2 * j:2 * j + 2] for j in range(5))
+    out = [(n + 2 * p - d * (kk - 1) - 1) // s + 1 for n, kk, d, p, s in zip(size, k, dil, pad, stride)]
+    for t in np.ndindex(*k):
+        for o in np.ndindex(*out):
+            i = tuple(b * s - p + a * d for a, b, s, p, d in zip(t, o, stride, pad, dil))
+            if all(0 <= v < n for v, n in zip(i, size)):
+                yield t[0] * k[1] + t[1], o[0] * out[1] + o[1], i, out
+
+
+def _unfold(arrays, ints, floats):
+    x = arrays[0]
+    n, c, taps = x.shape[0], x.shape[1], ints[0] * ints[1]
+    out = None
+    for t, o, i, places in _windows(ints):
+        out = np.zeros((n, c, taps, places[0] * places[1]), x.dtype) if out is None else out
+        out[:, :, t, o] = x[(slice(None), slice(None)) + i]
+    return out.reshape(n, c * taps, -1)
+
+
+def _fold(arrays, ints, floats):
+    col = arrays[0]
+    taps = ints[0] * ints[1]
+    col = col.reshape(col.shape[0], -1, taps, col.shape[2])
+    out = np.zeros(col.shape[:2] + tuple(ints[8:10]))
+    for t, o, i, _ in _windows(ints):
+        out[(slice(None), slice(None)) + i] += col[:, :, t, o]
+    return out
+
+
+row("unfold", _unfold, [([rnd(2, 3, 4, 5)], [2, 3, 1, 1, 0, 1, 1, 2, 4, 5]), ([rnd(1, 2, 5, 4)], [2, 2, 2, 1, 1, 0, 2, 1, 5, 4])], exact=True)
+row("fold", _fold, [([rnd(2, 18, 9)], [2, 3, 1, 1, 0, 1, 1, 2, 4, 5]), ([rnd(1, 8, 9)], [2, 2, 2, 1, 1, 0, 2, 1, 5, 4])])
+
+
 def _layer_norm_backward(arrays, ints, floats):
     g, x, mean, rstd = arrays[:4]
     w = arrays[4] if len(arrays) > 4 else 1.0

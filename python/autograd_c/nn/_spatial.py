@@ -1,9 +1,11 @@
 """Convolutions, pooling and padding: inputs are (N, C, spatial dims) or without N."""
+from array import array as _array
+from functools import lru_cache as _lru_cache
 import math as _math
 from sys import _getframe
 
-from .._call import apply, apply_multi, tied_at
-from .._ffi import push_site, refuse
+from .._call import apply, apply_multi, tied_at, wrap
+from .._ffi import ffi, lib, push_site, refuse
 from .._create import arange, tensor
 
 
@@ -152,7 +154,7 @@ def _pool_places(n, k, s, p, ceil_mode):
 
 
 def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
-    """Mean of each window, as a sum over an overlapping view."""
+    """Mean of each window: sums along one dim after the other, over the number of places."""
     f = None  # the pushed position
     k = tuple_of(nd, kernel_size, "kernel_size")
     s = tuple_of(nd, stride or k, "stride")
@@ -169,31 +171,52 @@ def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_
     if min(places) < 1:
         raise refuse(RuntimeError, f"Given input size: ({'x'.join(map(str, size))}). Calculated output size: ({'x'.join(map(str, places))}). "
                      "Output size is too small")
-    # Zeros in front, and behind as far as the last window reaches.
-    behind = [max((o - 1) * st + kk - n - pp, 0) for o, st, kk, n, pp in zip(places, s, k, size, p)]
-    x = tied_at(f, input)
-    if any(p) or any(behind):
-        x = apply(f, "pad", (x,), [0, 0] * len(lead) + [v for pair in zip(p, behind) for v in pair], (0.0,))
-    x = x.contiguous()
-    strides = x.stride()
-    inner = strides[-nd:]
-    shape = (*lead, *places, *k)
-    steps = (*strides[:-nd], *[a * b for a, b in zip(inner, s)], *inner)
-    windows = apply(f, "as_strided", (x,), (len(shape), *shape, *steps, 0))
-    last = tuple(range(len(shape) - nd, len(shape)))
-    if divisor_override is not None:
-        return windows.sum(last) / float(divisor_override)
-    if not any(p) and not any(behind):
-        return windows.mean(last)
-    counts = input.new_ones(())
+    if nd == 3 and any(n < kk for n, kk in zip(size, k)):  # PyTorch's rule for three dims alone
+        raise refuse(RuntimeError, f"input image (T: {size[0]} H: {size[1]} W: {size[2]}) smaller than kernel size (kT: {k[0]} kH: {k[1]} kW: {k[2]})")
+    x = input
     for d, (n, kk, st, pp, o) in enumerate(zip(size, k, s, p, places)):
-        row = []
-        for i in range(o):
-            start = i * st - pp
-            end = min(start + kk, n + pp)
-            row.append(float(end - start if count_include_pad else min(end, n) - max(start, 0)))
-        counts = counts * input.new_tensor(row).view(*[1] * d, o, *[1] * (nd - d - 1))
-    return windows.sum(last) / counts
+        x = _resample(f, x, d - nd, _window_table, n, kk, st, pp, o)
+    if divisor_override is not None:
+        return x / float(divisor_override)
+    counts = [_window_counts(*v, bool(count_include_pad)) for v in zip(size, k, s, p, places)]
+    if all(c[1:] == c[:-1] for c in counts):
+        return x / float(_math.prod([c[0] for c in counts]))
+    for d, c in enumerate(counts):
+        x = x / input.new_tensor(c).view(-1, *[1] * (nd - d - 1))
+    return x
+
+
+def _window_table(n, k, s, p, o):
+    """Terms of sums over o windows of k places, s apart, p places of padding in front."""
+    return [[(j, 1.0) for j in range(max(i * s - p, 0), min(i * s - p + k, n))] for i in range(o)]
+
+
+@_lru_cache(maxsize=256)
+def _window_counts(n, k, s, p, o, padding_too):
+    """How many places each window has; padding behind the input counts up to p places."""
+    ends = [(i * s - p, min(i * s - p + k, n + p)) for i in range(o)]
+    return tuple([float(b - a if padding_too else min(b, n) - max(a, 0)) for a, b in ends])
+
+
+@_lru_cache(maxsize=64)
+def _table(maker, args, code):
+    """maker(*args) as memory: shape, places, weights of the dtype of that code; rows filled up with places of -1."""
+    rows = maker(*args)
+    most = max([len(row) for row in rows], default=0) or 1
+    full = [list(row) + [(-1, 0.0)] * (most - len(row)) for row in rows]
+    places = _array("q", [j for row in full for j, _ in row])
+    weights = _array("f" if code == lib.AG_FLOAT32 else "d", [v for row in full for _, v in row])
+    return (len(rows), most), places, weights
+
+
+def _resample(f, x, dim, maker, *args):
+    """Along dim: out[i] = sum over the terms (place, weight) of row i of the table maker(*args)."""
+    code = lib.ag_tensor_dtype(x._h)
+    if code < lib.AG_FLOAT32:
+        raise refuse(NotImplementedError, f"not implemented for {x.dtype}")
+    shape, places, weights = _table(maker, args, code)
+    at = wrap(lib.ag_from_data(2, shape, lib.AG_INT64, ffi.from_buffer(places)))
+    return apply(f, "resample", (x, at, wrap(lib.ag_from_data(2, shape, code, ffi.from_buffer(weights)))), (dim,))
 
 
 def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
@@ -249,13 +272,14 @@ def _adaptive_avg_pool(nd, input, output_size):
         return input.mean(tuple(range(-nd, 0)), keepdim=True)
     if all(o and n % o == 0 for n, o in zip(size, out)):
         return _avg_pool(nd, input, [n // o for n, o in zip(size, out)], None, 0, False, True)
-    # One dim after the other, each by a product with the matrix of its windows.
-    x = tied_at(None, input)
+    x = input
     for d, (n, o) in enumerate(zip(size, out)):
-        rows = [[1.0 / (b - a) if a <= k < b else 0.0 for k in range(n)] for a, b in _bins(n, o)]
-        m = input.new_tensor(rows).view(o, n)
-        x = (x.transpose(-1, d - nd) @ m.t()).transpose(-1, d - nd)
+        x = _resample(None, x, d - nd, _bin_table, n, o)
     return x
+
+
+def _bin_table(n, o):
+    return [[(j, 1.0 / (b - a)) for j in range(a, b)] for a, b in _bins(n, o)]
 
 
 def adaptive_avg_pool1d(input, output_size):
@@ -370,16 +394,20 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     single = input.dim() == 3
     x = input.unsqueeze(0) if single else input
     k, dil, p, s = [tuple_of(2, v) for v in (kernel_size, dilation, padding, stride)]
-    if any(p):
-        x = pad(x, (p[1], p[1], p[0], p[0]))
-    x = x.contiguous()
-    n, c, h, w = x.shape
-    out = [(size - d * (kk - 1) - 1) // st + 1 for size, d, kk, st in zip((h, w), dil, k, s)]
-    st = x.stride()
-    shape = (n, c, *k, *out)
-    windows = apply(None, "as_strided", (x,),
-                    (6, *shape, st[0], st[1], st[2] * dil[0], st[3] * dil[1], st[2] * s[0], st[3] * s[1], 0))
-    r = windows.reshape(n, c * k[0] * k[1], out[0] * out[1])
+    r = apply(None, "unfold", (x,), (*k, *dil, *p, *s, *x.shape[-2:]))
+    return r.squeeze(0) if single else r
+
+
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """The adjoint of unfold: columns (N, C KH KW, windows) added to their places in (N, C, *output_size)."""
+    push_site()
+    if input.dim() not in (2, 3):
+        raise refuse(RuntimeError, f"Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, "
+                     f"but got: {list(input.shape)}")
+    single = input.dim() == 2
+    x = input.unsqueeze(0) if single else input
+    size, k, dil, p, s = [tuple_of(2, v) for v in (output_size, kernel_size, dilation, padding, stride)]
+    r = apply(None, "fold", (x,), (*k, *dil, *p, *s, *size))
     return r.squeeze(0) if single else r
 
 
@@ -422,7 +450,10 @@ def _cubic(t, a=-0.75):
 
 
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
-    """Resizes the dims after (N, C): mode nearest, nearest-exact, area; linear, bilinear, trilinear, bicubic (a matrix for each dim)."""
+    """Resizes the dims after (N, C): mode nearest, nearest-exact, area; linear, bilinear, trilinear, bicubic.
+
+    antialias: bilinear and bicubic stretch their filter where the result is the smaller one.
+    """
     push_site()
     nd = input.dim() - 2
     sizes = tuple(input.shape[2:])
@@ -436,8 +467,10 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         out = [int(_math.floor(n * s)) for n, s in zip(sizes, scales)]
         if recompute_scale_factor:
             scales = [None] * nd
-    if antialias:
-        raise refuse(NotImplementedError, "interpolate: antialias is not supported")
+    if min(out) < 1 and input.numel() and mode != "area":
+        raise refuse(RuntimeError, f"Input and output sizes should be greater than 0, but got input {sizes} output {tuple(out)}")
+    if antialias and (nd, mode) not in ((2, "bilinear"), (2, "bicubic")):
+        raise refuse(ValueError, "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input")
     if mode == "area":
         return _adaptive_avg_pool(nd, input, out)
     x = input
@@ -445,33 +478,53 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         if align_corners is not None:
             raise refuse(ValueError, "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
         for d, (n, o, s) in enumerate(zip(sizes, out, scales)):
-            step = 1.0 / s if s else n / o
+            step = _array("f", [1.0 / s if s else n / o])[0]  # PyTorch's places are those of float32 arithmetic
             half = 0.5 if mode == "nearest-exact" else 0.0
-            x = x.index_select(2 + d, tensor([min(int(_math.floor((i + half) * step)), n - 1) for i in range(o)]))
+            places = _array("f", [(i + half) * step for i in range(o)])
+            x = x.index_select(2 + d, tensor([min(int(_math.floor(at)), n - 1) for at in places]))
         return x
     if {1: "linear", 2: "bilinear", 3: "trilinear"}.get(nd) != mode and (nd, mode) != (2, "bicubic"):
         raise refuse(NotImplementedError, f"interpolate: mode {mode!r} for {input.dim()}-D input is not supported")
     for d, (n, o, s) in enumerate(zip(sizes, out, scales)):
-        rows = []
-        for i in range(o):
-            if align_corners:
-                at = i * (n - 1) / (o - 1) if o > 1 else 0.0
-            else:
-                at = (i + 0.5) * (1.0 / s if s else n / o) - 0.5
-            row = [0.0] * n
-            if mode == "bicubic":
-                k = int(_math.floor(at))
-                taps = [(k + j, _cubic(at - k - j)) for j in (-1, 0, 1, 2)]
-            else:
-                at = max(at, 0.0)
-                k = min(int(at), n - 1)
-                taps = [(k, 1.0 - (at - k)), (k + 1, at - k)]
-            for j, share in taps:
-                row[min(max(j, 0), n - 1)] += share
-            rows.append(row)
-        m = input.new_tensor(rows).view(o, n)
-        x = (x.transpose(-1, 2 + d) @ m.t()).transpose(-1, 2 + d)
+        make = _smooth_table if antialias else _interpolation_table
+        x = _resample(None, x, 2 + d, make, mode == "bicubic", n, o, float(s) if s else None, bool(align_corners))
     return x
+
+
+def _interpolation_table(cubic, n, o, s, align_corners):
+    if n == o and not cubic:
+        return [[(i, 1.0)] for i in range(n)]
+    rows = []
+    for i in range(o):
+        if align_corners:
+            at = i * (n - 1) / (o - 1) if o > 1 else 0.0
+        else:
+            at = (i + 0.5) * (1.0 / s if s else n / o) - 0.5
+        if cubic:
+            k = int(_math.floor(at))
+            taps = [(min(max(k + j, 0), n - 1), _cubic(at - k - j)) for j in (-1, 0, 1, 2)]
+        else:
+            at = max(at, 0.0)
+            k = min(int(at), n - 1)
+            taps = [(k, 1.0 - (at - k)), (min(k + 1, n - 1), at - k)]
+        rows.append(taps)
+    return rows
+
+
+def _smooth_table(cubic, n, o, s, align_corners):
+    """Antialias: the filter is stretched by the step where that is above 1, weights are divided by their sum."""
+    step = ((n - 1) / (o - 1) if o > 1 else 0.0) if align_corners else 1.0 / s if s else n / o
+    wide = max(step, 1.0)
+    reach = (2.0 if cubic else 1.0) * wide
+    rows = []
+    for i in range(o):
+        centre = step * (i + 0.5)
+        first, last = max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), n)
+        at = [(j - centre + 0.5) / wide for j in range(first, last)]
+        shares = [_cubic(t, -0.5) if cubic else max(1.0 - abs(t), 0.0) for t in at]
+        total = sum(shares)
+        rows.append([(first + j, v / total if total else v) for j, v in enumerate(shares)])
+    return rows
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):

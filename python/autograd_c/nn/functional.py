@@ -22,7 +22,7 @@ from ._losses import (binary_cross_entropy, binary_cross_entropy_with_logits, co
                       smooth_l1_loss, soft_margin_loss, triplet_margin_loss, triplet_margin_with_distance_loss)
 from ._spatial import (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool2d,
                        adaptive_max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, channel_shuffle, conv1d, conv2d, conv3d,
-                       conv_transpose1d, conv_transpose2d, conv_transpose3d, interpolate, lp_pool1d, lp_pool2d, max_pool1d,
+                       conv_transpose1d, conv_transpose2d, conv_transpose3d, fold, interpolate, lp_pool1d, lp_pool2d, max_pool1d,
                        max_pool2d, max_pool3d, max_unpool1d, max_unpool2d, max_unpool3d, pad, pixel_shuffle, pixel_unshuffle, unfold,
                        upsample, upsample_bilinear, upsample_nearest)
 
