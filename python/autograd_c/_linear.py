@@ -1,4 +1,5 @@
 """Matrix products, composed of mm, mv, dot and bmm as PyTorch composes them."""
+from functools import lru_cache as _lru_cache
 import math as _math
 from sys import _getframe
 
@@ -179,11 +180,10 @@ def kron(input, other):
     """Kronecker product."""
     push_site()
     n = max(input.dim(), other.dim())
-    a = input.reshape((1,) * (n - input.dim()) + tuple(input.shape))
-    b = other.reshape((1,) * (n - other.dim()) + tuple(other.shape))
-    sa = [m for k in a.shape for m in (k, 1)]
-    sb = [m for k in b.shape for m in (1, k)]
-    return (a.reshape(sa) * b.reshape(sb)).reshape([x * y for x, y in zip(a.shape, b.shape)])
+    a, b = [x if x.dim() == n else x.reshape((1,) * (n - x.dim()) + tuple(x.shape)) for x in (input, other)]
+    sa, sb = tuple(a.shape), tuple(b.shape)
+    r = a.reshape([m for k in sa for m in (k, 1)]) * b.reshape([m for k in sb for m in (1, k)])
+    return r.reshape([x * y for x, y in zip(sa, sb)])
 
 
 def _einsum_terms(equation, operands):
@@ -238,6 +238,20 @@ def einsum(equation, *operands):
         equation, operands = _sublists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
+    if len(operands) == 2:
+        a, b = operands
+        if "..." in equation:
+            terms, out = _einsum_terms(equation, operands)
+            equation = f"{terms[0]},{terms[1]}->{out}"
+        plan = _pair_plan(equation, a.dim(), b.dim())
+        if plan is not None:
+            r = plan(tuple(a.shape), tuple(b.shape), a, b)
+            if r is not None:
+                return r
+    elif len(operands) == 1 and type(equation) is str:
+        order = _turn_plan(equation, operands[0].dim())
+        if order is not None:
+            return operands[0].permute(order)
     terms, out = _einsum_terms(equation, operands)
     ops = []
     for term, x in zip(terms, operands):
@@ -245,6 +259,9 @@ def einsum(equation, *operands):
             c = next(c for c in term if term.count(c) > 1)
             i = term.index(c)
             j = term.index(c, i + 1)
+            if x.shape[i] != x.shape[j]:
+                raise refuse(RuntimeError, f"einsum(): subscript {c} is repeated for operand {len(ops)} but the sizes don't match, "
+                             f"{x.shape[j]} != {x.shape[i]}")
             x = x.diagonal(0, i, j)
             term = term[:i] + term[i + 1:j] + term[j + 1:] + c
         ops.append((term, x))
@@ -267,6 +284,74 @@ def einsum(equation, *operands):
         if c not in ta:
             raise refuse(RuntimeError, f"einsum(): output subscript {c} does not appear in the equation for any input operand")
     return a.permute([ta.index(c) for c in out]) if ta != out else a
+
+
+@_lru_cache(maxsize=256)
+def _turn_plan(equation, dims):
+    """Order of dims of an equation that only turns its one operand, else None."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    if arrow and left.isalpha() and len(left) == dims and len(set(left)) == dims and sorted(left) == sorted(right):
+        return [left.index(c) for c in right]
+    return None
+
+
+@_lru_cache(maxsize=256)
+def _pair_plan(equation, m, n):
+    """How to run a plain equation of two operands: function of shapes and operands, or None.
+
+    Plain: letters once in each operand, no dots, none of them summed in one operand alone.  The function gives None where
+    sizes of 1 broadcast or do not fit: the general way takes or refuses those.
+    """
+    left, arrow, out = equation.replace(" ", "").partition("->")
+    ta, comma, tb = left.partition(",")
+    letters = ta + tb + out
+    if not (comma and ta.isalpha() and tb.isalpha() and len(ta) == m and len(tb) == n) or (out and not out.isalpha()):
+        return None
+    if not arrow:
+        out = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    if any(len(set(t)) < len(t) for t in (ta, tb, out)) or not set(out) <= set(ta + tb):
+        return None
+    if any((c in ta) != (c in tb) and c not in out for c in ta + tb):
+        return None
+    batch = [c for c in ta if c in tb and c in out]
+    gone = [c for c in ta if c in tb and c not in out]
+    fa, fb = [c for c in ta if c not in tb], [c for c in tb if c not in ta]
+    pa, pb = [ta.index(c) for c in batch + fa + gone], [tb.index(c) for c in batch + gone + fb]
+    have = batch + fa + fb
+    last = [have.index(c) for c in out]
+    pairs = [(ta.index(c), tb.index(c)) for c in ta if c in tb]
+    same = lambda p: p == list(range(len(p)))  # noqa: E731
+    turn_a, turn_b, turn = not same(pa), not same(pb), not same(last)
+    groups = (batch, fa, gone, fb)
+    flat = all(len(g) == 1 for g in (fa, gone, fb)) and len(batch) <= 1  # already matrices
+    at_a, at_b = [[ta.index(c) if c in ta else None for c in g] for g in groups], [[tb.index(c) if c in tb else None for c in g] for g in groups]
+
+    def run(sa, sb, a, b):
+        for i, j in pairs:
+            if sa[i] != sb[j]:
+                return None
+        x, y = a.permute(pa) if turn_a else a, b.permute(pb) if turn_b else b
+        if not gone:
+            if fb and (fa or batch):  # room for b's own letters
+                x = x.reshape([sa[k] for k in pa] + [1] * len(fb))
+            if fa and batch:
+                y = y.reshape([sb[tb.index(c)] for c in batch] + [1] * len(fa) + [sb[tb.index(c)] for c in fb])
+            r = x * y
+            return r.permute(last) if turn else r
+        if flat:
+            r = bmm(x, y) if batch else x @ y
+            return r.permute(last) if turn else r
+        sizes = [_math.prod([sa[k] if k is not None else sb[j] for k, j in zip(ka, kb)]) for ka, kb in zip(at_a, at_b)]
+        nb, na, ng, nf = sizes
+        if not batch:
+            x, y = x.reshape((na, ng) if fa else (ng,)), y.reshape((ng, nf) if fb else (ng,))
+            r = x @ y
+        else:
+            r = bmm(x.reshape(nb, na, ng), y.reshape(nb, ng, nf))
+        r = r.reshape([sa[ta.index(c)] if c in ta else sb[tb.index(c)] for c in have])
+        return r.permute(last) if turn else r
+
+    return run
 
 
 def _contract(ta, a, tb, b, later, sizes):
