@@ -19,7 +19,7 @@ import table_fn_nn  # noqa: F401
 CONSTANT = set("""add sub neg sign maximum minimum clamp floor ceil round trunc where sum mean amax amin max_all min_all max_dim min_dim cumsum
     sum_to cholesky_solve solve_lu cofactor_grad view t transpose permute expand unsqueeze squeeze select slice diagonal
     as_strided alias view_scatter as_strided_scatter clone unsafe_view cast copy fill cat flip pad tril triu gather scatter_add
-    index_select index_add index index_put embedding nll_loss_backward pool_scatter pool_gather""".split())
+    index_select index_add index index_put embedding nll_loss_backward pool_scatter pool_gather resample resample_back unfold fold""".split())
 ROWS_WITH_GRADIENT = [n for n in ELEMENTWISE + FUNCTIONS if ROWS[n].differentiable]
 
 

@@ -173,7 +173,7 @@ def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_
                      "Output size is too small")
     if nd == 3 and any(n < kk for n, kk in zip(size, k)):  # PyTorch's rule for three dims alone
         raise refuse(RuntimeError, f"input image (T: {size[0]} H: {size[1]} W: {size[2]}) smaller than kernel size (kT: {k[0]} kH: {k[1]} kW: {k[2]})")
-    x = input
+    x = tied_at(f, input)
     for d, (n, kk, st, pp, o) in enumerate(zip(size, k, s, p, places)):
         x = _resample(f, x, d - nd, _window_table, n, kk, st, pp, o)
     if divisor_override is not None:
@@ -272,7 +272,7 @@ def _adaptive_avg_pool(nd, input, output_size):
         return input.mean(tuple(range(-nd, 0)), keepdim=True)
     if all(o and n % o == 0 for n, o in zip(size, out)):
         return _avg_pool(nd, input, [n // o for n, o in zip(size, out)], None, 0, False, True)
-    x = input
+    x = tied_at(None, input)
     for d, (n, o) in enumerate(zip(size, out)):
         x = _resample(None, x, d - nd, _bin_table, n, o)
     return x
