@@ -93,12 +93,13 @@ def test_sanitizers(sanitized, program):
 
 
 def test_races(tmp_path):
-    """Threads that share a leaf do not race for anything."""
-    folder = with_sanitizers(tmp_path, "thread", target="test_threads")
-    r = subprocess.run([folder / "test_threads"], capture_output=True, text=True, timeout=300, env=dict(os.environ, TSAN_OPTIONS="halt_on_error=0:exitcode=66"))
-    if "unexpected memory mapping" in r.stderr:
-        pytest.skip("ThreadSanitizer does not run under this kernel's address layout")
-    assert r.returncode == 0, r.stdout + r.stderr[-6000:]
+    """Threads that share leaves, storages and the pool do not race for anything."""
+    for program in ("test_threads", "test_pool"):
+        folder = with_sanitizers(tmp_path, "thread", target=program)
+        r = subprocess.run([folder / program], capture_output=True, text=True, timeout=300, env=dict(os.environ, TSAN_OPTIONS="halt_on_error=0:exitcode=66"))
+        if "unexpected memory mapping" in r.stderr:
+            pytest.skip("ThreadSanitizer does not run under this kernel's address layout")
+        assert r.returncode == 0, r.stdout + r.stderr[-6000:]
 
 
 def test_valgrind(plain):

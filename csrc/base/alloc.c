@@ -26,6 +26,7 @@ AG_TLS ag_tls_counters ag__cnt;
 typedef struct thread_state {
   block *lists[NCLASS];
   ag_tls_counters *cnt;
+  ag_scratch *scratch;
   struct thread_state *prev, *next;
 } thread_state;
 
@@ -95,6 +96,7 @@ static void in_child(void) {
     next = t->next;
     if (t == self) continue;
     add_counts(&gone, t->cnt);
+    free(t->scratch);
     free(t);
   }
   threads = self == &nobody ? NULL : self;
@@ -147,6 +149,10 @@ void ag__thread_enter(void) {
 /* From HUGE_FROM on the system is asked for pages of 2 MB: a walk through several such blocks would otherwise spend
  * much of its time on looking up pages, and the first touch on one fault per 4 kB. */
 enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 2 * HUGE_PAGE };
+
+void ag__thread_scratch(ag_scratch *s) {
+  if (self != &nobody) self->scratch = s;
+}
 
 static void *from_system(size_t size) {
   void *p = NULL;

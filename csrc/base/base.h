@@ -30,6 +30,7 @@ typedef struct ag_scratch {
 } ag_scratch;
 ag_scratch *ag__scratch(void);
 void ag__scratch_free(void); /* of this thread */
+void ag__thread_scratch(ag_scratch *s); /* it is this thread's: a forked child frees those of the others */
 
 /* ---- memory ---- */
 /* Blocks up to AG_POOL_MAX come from per-thread lists of 64-byte classes, larger ones from a shared cache of

@@ -12,6 +12,7 @@ ag_scratch *ag__scratch(void) {
   if (AG_LIKELY(mine != NULL)) return mine;
   ag__thread_enter();
   mine = calloc(1, sizeof *mine);
+  ag__thread_scratch(mine);
   return mine ? mine : &shared;
 }
 

@@ -4,11 +4,16 @@ static _Atomic uint64_t epochs = 1;
 
 /* ---- storages and values ---- */
 
-static int32_t known(const ag_trace *tr, const ag_storage *s) { return s->trace == tr->epoch ? s->trace_id : -1; }
+/* Trace and number are one word: traces of other threads may leave their marks meanwhile. */
+static uint64_t mark(const ag_trace *tr) { return tr->epoch << 32; }
+
+static int32_t known(const ag_trace *tr, const ag_storage *s) {
+  uint64_t m = atomic_load_explicit(&s->trace, memory_order_relaxed);
+  return (m ^ mark(tr)) >> 32 == 0 ? (int32_t)m : -1;
+}
 
 static void know(ag_trace *tr, ag_storage *s, int32_t id) {
-  s->trace = tr->epoch;
-  s->trace_id = id;
+  atomic_store_explicit(&s->trace, mark(tr) | (uint32_t)id, memory_order_relaxed);
 }
 
 /* A storage from outside.  It may be met by traces of several threads at once, each of which leaves its mark on

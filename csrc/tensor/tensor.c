@@ -29,8 +29,7 @@ static ag_storage *storage_new(size_t extra, size_t nbytes) {
   s->free_fn = NULL;
   s->ctx = NULL;
   s->written.code = 0;
-  s->trace = 0;
-  s->trace_id = -1;
+  atomic_init(&s->trace, 0);
   ag__cnt.storages++;
   ag__bytes_add((int64_t)nbytes);
   return s;

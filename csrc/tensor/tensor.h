@@ -15,8 +15,7 @@ struct ag_storage {
   void (*free_fn)(void *);
   void *ctx;
   ag_site written;   /* position of the latest write */
-  uint64_t trace;    /* the trace that knows this storage, and its number there */
-  int32_t trace_id;
+  _Atomic uint64_t trace; /* the trace that knows this storage (upper half), and its number there; 0: none */
 };
 
 /* Shape and strides of memory; never changes once made, so that graph and trace share it freely. */
