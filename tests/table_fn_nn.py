@@ -481,3 +481,4 @@ row("normal", _normal, [([x, GENERATOR], [], p) for x in DRAWS for p in ([1.0, 2
 import table_fn_linalg  # noqa: E402,F401  (more rows)
 import table_fn_spatial  # noqa: E402,F401  (more rows)
 import table_fn_order  # noqa: E402,F401
+import table_fn_random  # noqa: E402,F401  (more rows)

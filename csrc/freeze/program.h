@@ -191,7 +191,7 @@ static inline bool ag__val_whole(const ag_program *g, const ag_val *v) {
 }
 /* in[0] is overwritten without being read. */
 static inline bool ag__ins_overwrites(const ag_ins *i) {
-  return i->op == AG_OP_copy || i->op == AG_OP_fill || i->op == AG_OP_uniform || i->op == AG_OP_normal;
+  return i->op == AG_OP_copy || i->op == AG_OP_fill || ag__ins_row(i)->flags & OF_RANDOM;
 }
 /* First input that is read. */
 static inline uint32_t ag__ins_first_read(const ag_ins *i) { return i->inplace && ag__ins_overwrites(i) ? 1 : 0; }

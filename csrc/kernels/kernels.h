@@ -146,6 +146,8 @@ typedef void ag_k_adam(int64_t n, void *p, const void *g, void *m, void *v, cons
 
 /* ---- random: element i of a stream depends on (seed, counter, i) alone (Philox 4x32-10) ---- */
 typedef void ag_k_random(int64_t n, void *out, uint64_t seed, uint64_t counter, int64_t first, double a, double b);
+/* The words themselves: word i of the stream is word i % 4 of block i / 4. */
+typedef void ag_k_words(int64_t n, uint32_t *out, uint64_t seed, uint64_t counter, int64_t first);
 
 typedef struct ag_kernels {
   const char *isa;
@@ -180,6 +182,7 @@ typedef struct ag_kernels {
   ag_k_adam *adam[AG_K_NDTYPE];
   ag_k_random *uniform[AG_K_NDTYPE]; /* a + (b-a)*u, u in [0,1) */
   ag_k_random *normal[AG_K_NDTYPE];  /* a + b*z, Box-Muller */
+  ag_k_words *words;
 } ag_kernels;
 
 /* a = k pi/2 + r + lo for any finite a >= 1, |r| <= pi/4, lo what r's rounding lost: returns k mod 4 (as a number of 0 to

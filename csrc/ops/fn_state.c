@@ -1,12 +1,11 @@
-/* fn_state.c: ops that write state in place: random fills and the optimizers' updates.
+/* fn_state.c: ops that write state in place: the optimizers' updates.
  *
- * They write more than in[0]: generators, momenta, step counts.  ag__row_writes tells dispatcher and trace which. */
+ * They write more than in[0]: momenta, step counts (and random rows their generator).  ag__row_writes tells dispatcher and trace which. */
 #include "ops/fn_util.h"
 
 uint32_t ag__row_writes(const ag_row *row, int n_in) {
+  if (row->flags & OF_RANDOM) return 1u | 1u << 1;
   switch (row->op) {
-  case AG_OP_uniform:
-  case AG_OP_normal: return 1u | 1u << 1;
   case AG_OP_sgd: return n_in > 3 ? 1u | 1u << 3 : 1u;
   case AG_OP_adam: return 1u | 1u << 3 | 1u << 4 | 1u << 5;
   default: return row->flags & OF_INPLACE_ONLY ? 1u : 0;
@@ -48,46 +47,6 @@ static void set_number(const ag_raw *r, double v) {
   default: *(int32_t *)d = (int32_t)v;
   }
 }
-
-/* ---- uniform, normal ---- */
-
-static int infer_random(ag_infer *c) {
-  int st = ag__need(c, 2, 0, 2);
-  if (!st) st = ag__need_float(c, c->in[0]->dtype);
-  if (st) return st;
-  ag_array *g = c->in[1];
-  if (g->dtype != AG_INT64 || g->numel != 2 || !g->contiguous)
-    return ag__fail(AG_ERR_TYPE, "%s(): a generator is an int64 tensor of two elements, seed and counter", c->row->name);
-  ag__set_out(c, 0, c->in[0]->dtype, c->in[0]->ndim, ag__shape(c->in[0]));
-  return AG_OK;
-}
-
-int ag__infer_uniform(ag_infer *c) {
-  int st = infer_random(c);
-  if (!st && !(c->p->f[0] <= c->p->f[1]))
-    st = ag__fail(AG_ERR_RUNTIME, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", c->p->f[0], c->p->f[1]);
-  return st;
-}
-
-int ag__infer_normal(ag_infer *c) {
-  int st = infer_random(c);
-  if (!st && !(c->p->f[1] >= 0)) st = ag__fail(AG_ERR_RUNTIME, "normal expects std >= 0.0, but found std %g", c->p->f[1]);
-  return st;
-}
-
-/* The counter names the stream of one call; it moves on by the elements drawn, in whole blocks of four words. */
-static int exec_random(const ag_exec *x, ag_k_random *const *kernel) {
-  const ag_raw *out = &x->out[0];
-  int64_t *state = (int64_t *)(void *)x->in[1].data;
-  if (out->numel == 0) return AG_OK;
-  void *token = ag__long_begin(out->numel * 16, AG_LONG_MATH);
-  ag__par_random(kernel[out->dtype], out->dtype, out->numel, out->data, (uint64_t)state[0], (uint64_t)state[1], x->p->f[0], x->p->f[1]);
-  ag__blocking_end(token);
-  state[1] = (int64_t)((uint64_t)state[1] + (((uint64_t)out->numel + 3) & ~(uint64_t)3));
-  return AG_OK;
-}
-int ag__exec_uniform(const ag_exec *x) { return exec_random(x, ag__k->uniform); }
-int ag__exec_normal(const ag_exec *x) { return exec_random(x, ag__k->normal); }
 
 /* ---- sgd, adam ---- */
 

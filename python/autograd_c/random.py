@@ -1,22 +1,32 @@
 """Random numbers: Philox streams that depend on the seed and the count of calls alone, not on threads or sizes.
 
 A Generator is a small int64 tensor (seed, counter) that ops advance, so that frozen programs bind it by
-reference and draw on.
+reference and draw on.  Every function takes generator=; without it the default one is used.
 """
+from contextlib import contextmanager as _contextmanager
 import os as _os
 from sys import _getframe
 
-from ._call import apply, apply_inplace, as_number, wrap
-from ._create import _check_sizes, _finish
-from ._dtypes import as_dtype, as_size, check_device, float32, float64, get_default_dtype, int64
-from ._elementwise import cast_at, copy_at
+from ._call import apply_inplace, as_number, wrap
+from ._create import _check_sizes, _finish, _sized
+from ._dtypes import as_dtype, as_size, bool_, check_device, float32, float64, int32, int64, uint8
 from ._ffi import check, ffi, lib, made, push_site, refuse
+from ._shape import broadcast_shapes
 from ._tensor import Tensor
 
+_empty, _dtype = lib.ag_empty, lib.ag_tensor_dtype
 
-def _signed(seed):
-    seed = int(seed) & 0xFFFFFFFFFFFFFFFF
-    return seed - (1 << 64) if seed >> 63 else seed
+
+def _signed(n):
+    n &= 0xFFFFFFFFFFFFFFFF
+    return n - (1 << 64) if n >> 63 else n
+
+
+def _seed(seed):
+    seed = int(seed)
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise refuse(ValueError, "Overflow when unpacking long long")
+    return _signed(seed)
 
 
 class Generator:
@@ -30,7 +40,7 @@ class Generator:
 
     def manual_seed(self, seed):
         """Sets the seed and starts its stream; returns self."""
-        check(lib.ag_tensor_write(self._state._h, ffi.new("int64_t[]", [_signed(seed), 0])))
+        check(lib.ag_tensor_write(self._state._h, ffi.new("int64_t[]", [_seed(seed), 0])))
         return self
 
     def seed(self):
@@ -40,16 +50,22 @@ class Generator:
         return s
 
     def initial_seed(self):
+        """The seed, as a number from 0 to 2^64 - 1."""
         return self._state.tolist()[0] & 0xFFFFFFFFFFFFFFFF
 
     def get_state(self):
+        """Seed and counter: an int64 tensor of two elements."""
         return self._state.clone()
 
     def set_state(self, state):
+        """Goes on from where get_state was called."""
+        if not isinstance(state, Tensor) or state.dtype is not int64 or state.numel() != 2:
+            raise refuse(TypeError, "expected a state as get_state gives it: an int64 tensor of two elements")
         check(lib.ag_tensor_write(self._state._h, ffi.new("int64_t[]", state.tolist())))
         return self
 
     def clone_state(self):
+        """Another generator that draws the same numbers from here on."""
         return Generator(_state=self._state.clone())
 
     @property
@@ -66,171 +82,220 @@ def _default():
 
 
 default_generator = _default()
+_default_state = default_generator._state
 
 
 def manual_seed(seed):
     """Seeds the default generator and returns it."""
-    check(lib.ag_manual_seed(int(seed) & 0xFFFFFFFFFFFFFFFF))
+    check(lib.ag_manual_seed(_seed(seed) & 0xFFFFFFFFFFFFFFFF))
     return default_generator
 
 
 def seed():
+    """Seeds the default generator from the operating system; returns the seed."""
     s = int.from_bytes(_os.urandom(8), "little")
     manual_seed(s)
     return s
 
 
 def initial_seed():
+    """The default generator's seed."""
     return default_generator.initial_seed()
 
 
 def get_rng_state():
+    """The default generator's state."""
     return default_generator.get_state()
 
 
-def set_rng_state(state):
-    default_generator.set_state(state)
+def set_rng_state(new_state):
+    """Sets the default generator's state."""
+    default_generator.set_state(new_state)
 
 
-class fork_rng:
-    """Context in which random numbers are drawn without moving the generator outside."""
-
-    def __init__(self, *args, **kw):
-        pass
-
-    def __enter__(self):
-        self._saved = get_rng_state()
-
-    def __exit__(self, *error):
-        set_rng_state(self._saved)
-
-
-def _fill(f, t, kind, a, b, generator):
-    return apply_inplace(f, kind, (t, (generator or default_generator)._state), (), (a, b))
+@_contextmanager
+def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type="cpu"):
+    """Context (or decorator) in which random numbers are drawn without moving the default generator outside."""
+    if not enabled:
+        yield
+        return
+    saved = get_rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(saved)
 
 
-def _new(f, size, kind, a, b, dtype, generator, device, requires_grad):
-    check_device(device)
-    d = as_dtype(dtype) or get_default_dtype()
-    if not d.is_floating_point:
-        raise refuse(RuntimeError, f'"{kind}" not implemented for {d.name!r}')
-    shape = _check_sizes(size)
-    t = wrap(lib.ag_empty(len(shape), shape, d.code))
-    _fill(f, t, kind, a, b, generator)
-    return _finish(t, requires_grad)
+# ---- new tensors ---------------------------------------------------------------------------------------
 
 
-def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None):
+def _fill(f, kind, t, generator, ints=(), floats=()):
+    return apply_inplace(f, kind, (t, _default_state if generator is None else generator._state), ints, floats)
+
+
+def _fresh(size, dtype, device, out):
+    """Memory for the result: out, or new."""
+    if out is None:
+        return _sized(_empty, size, dtype, device, False)
+    shape = as_size(size)
+    if tuple(out.shape) != shape:
+        raise refuse(RuntimeError, f"out has the shape {tuple(out.shape)}, but the result has {shape}")
+    if dtype is not None and as_dtype(dtype) is not out.dtype:
+        raise refuse(RuntimeError, f"dtype {as_dtype(dtype)} does not match dtype of out parameter ({out.dtype})")
+    return out
+
+
+def _state(generator):
+    return _default_state if generator is None else generator._state
+
+
+def rand(*size, generator=None, dtype=None, layout=None, device=None, requires_grad=False, out=None, pin_memory=False):
     """Uniform in [0, 1)."""
-    return _new(_getframe(1), as_size(size), "uniform", 0.0, 1.0, dtype, generator, device, requires_grad)
+    if not size:
+        raise refuse(TypeError, "rand() needs a size")
+    t = _sized(_empty, size, dtype, device, False) if out is None else _fresh(size, dtype, device, out)
+    apply_inplace(_getframe(1), "uniform", (t, _default_state if generator is None else generator._state), (), (0.0, 1.0))
+    return _finish(t, requires_grad) if requires_grad else t
 
 
-def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None):
+def randn(*size, generator=None, dtype=None, layout=None, device=None, requires_grad=False, out=None, pin_memory=False):
     """Normal with mean 0 and standard deviation 1."""
-    return _new(_getframe(1), as_size(size), "normal", 0.0, 1.0, dtype, generator, device, requires_grad)
+    if not size:
+        raise refuse(TypeError, "randn() needs a size")
+    t = _sized(_empty, size, dtype, device, False) if out is None else _fresh(size, dtype, device, out)
+    apply_inplace(_getframe(1), "normal", (t, _default_state if generator is None else generator._state), (), (0.0, 1.0))
+    return _finish(t, requires_grad) if requires_grad else t
 
 
-def rand_like(input, *, dtype=None, device=None, requires_grad=False, generator=None, memory_format=None):
-    return _new(_getframe(1), tuple(input.shape), "uniform", 0.0, 1.0, dtype or input.dtype, generator, device, requires_grad)
+def rand_like(input, *, dtype=None, layout=None, device=None, requires_grad=False, generator=None, memory_format=None, pin_memory=False):
+    """Uniform in [0, 1), of input's shape and dtype."""
+    t = _sized(_empty, (tuple(input.shape),), dtype or input.dtype, device, False)
+    return _finish(_fill(_getframe(1), "uniform", t, generator, (), (0.0, 1.0)), requires_grad)
 
 
-def randn_like(input, *, dtype=None, device=None, requires_grad=False, generator=None, memory_format=None):
-    return _new(_getframe(1), tuple(input.shape), "normal", 0.0, 1.0, dtype or input.dtype, generator, device, requires_grad)
+def randn_like(input, *, dtype=None, layout=None, device=None, requires_grad=False, generator=None, memory_format=None, pin_memory=False):
+    """Normal with mean 0 and standard deviation 1, of input's shape and dtype."""
+    t = _sized(_empty, (tuple(input.shape),), dtype or input.dtype, device, False)
+    return _finish(_fill(_getframe(1), "normal", t, generator, (), (0.0, 1.0)), requires_grad)
 
 
-def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, device=None, requires_grad=False, out=None):
-    """Normal numbers; mean and std may be tensors, whose shape is then taken."""
+def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False, out=None,
+           pin_memory=False):
+    """Normal numbers: normal(0.0, 1.0, size), or mean and std tensors (one of them may be a number), whose shape is taken.
+
+    No gradient flows to mean and std.
+    """
     f = _getframe(1)
     if size is not None:
-        return _new(f, tuple(size), "normal", float(mean), float(std), dtype, generator, device, requires_grad)
-    push_site()
-    like = mean if isinstance(mean, Tensor) else std
-    if not isinstance(like, Tensor):
+        t = _fresh((tuple(size),), dtype, device, out)
+        return _finish(_fill(f, "normal", t, generator, (), (float(mean), float(std))), requires_grad)
+    one, two = isinstance(mean, Tensor), isinstance(std, Tensor)
+    if not one and not two:
         raise refuse(TypeError, "normal() needs a size or a tensor mean or std")
-    shape = tuple((mean + std).shape)
-    return _new(f, shape, "normal", 0.0, 1.0, like.dtype, generator, None, False) * std + mean
+    shape = tuple((std if two else mean).shape)
+    if two:
+        if not lib.ag_tracing() and std.numel() and not std.detach().amin().item() >= 0:
+            raise refuse(RuntimeError, "normal expects all elements of std >= 0.0")
+        if one and tuple(mean.shape) != shape:
+            shape = broadcast_shapes(tuple(mean.shape), shape)
+    t = _fresh((shape,), None if out is not None else (mean if one else std).dtype, None, out)
+    _fill(f, "normal", t, generator, (), (0.0, 1.0 if two else float(std)))
+    push_site()
+    if two:
+        t.mul_(std.detach())
+    return t.add_(mean.detach() if one else mean)
 
 
-def _integers(f, shape, low, high, d, generator):
-    if high <= low:
-        raise refuse(RuntimeError, f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    u = _new(f, shape, "uniform", 0.0, float(high - low), float64, generator, None, False)
-    whole = cast_at(f, apply(f, "floor", (u,)), int64)
-    from ._elementwise import add, minimum
-
-    return cast_at(f, add(minimum(whole, high - low - 1), low) if low or high - low > 2**52 else whole, d)
+_LIMITS = {bool_: (0, 1, "bool"), uint8: (0, 255, "unsigned char"), int32: (-2**31, 2**31 - 1, "int"), int64: (-2**63, 2**63 - 1, "long"),
+           float32: (-2**24, 2**24, "float"), float64: (-2**53, 2**53, "double")}
 
 
-def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False, out=None):
-    """randint(high, size) or randint(low, high, size): integers in [low, high), int64."""
+_BY_CODE = {d.code: limits for d, limits in _LIMITS.items()}
+_ALL = {code: (0, _signed(limits[1] + 1)) for code, limits in _BY_CODE.items()}
+
+
+def _integers(f, t, low, high, generator):
+    """t filled with whole numbers of [low, high)."""
+    low, high = int(low), int(high)
+    least, most, name = _BY_CODE[_dtype(t._h)]
+    if not least <= low < high <= most + 1:
+        if low >= high:
+            raise refuse(RuntimeError, f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        raise refuse(RuntimeError, f"{'to - 1' if least <= low <= most else 'from'} is out of bounds for {name}")
+    count = high - low
+    return apply_inplace(f, "random_int", (t, _default_state if generator is None else generator._state),
+                         (low, count if count < 9223372036854775808 else _signed(count)))
+
+
+def randint(low=None, high=None, size=None, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False, out=None,
+            pin_memory=False):
+    """randint(high, size) or randint(low, high, size): whole numbers of [low, high), int64."""
     if size is None:
         low, high, size = 0, low, high
-    check_device(device)
-    push_site()
-    return _integers(_getframe(1), _check_sizes(as_size((size,))), int(low), int(high), as_dtype(dtype) or int64, generator)
-
-
-def randint_like(input, low, high=None, *, dtype=None, device=None, generator=None):
     if high is None:
         low, high = 0, low
-    push_site()
-    return _integers(_getframe(1), tuple(input.shape), int(low), int(high), as_dtype(dtype) or input.dtype, generator)
+    if size is None or high is None:
+        raise refuse(TypeError, "randint() needs a bound and a size")
+    t = _sized(_empty, (size,), dtype or int64, device, False) if out is None else _fresh((size,), dtype, device, out)
+    _integers(_getframe(1), t, low or 0, high, generator)
+    return _finish(t, requires_grad) if requires_grad else t
 
 
-def randperm(n, *, generator=None, dtype=None, device=None, requires_grad=False, out=None):
+def randint_like(input, low=None, high=None, *, dtype=None, layout=None, device=None, requires_grad=False, generator=None,
+                 memory_format=None, pin_memory=False):
+    """Whole numbers of [low, high) (one bound: [0, bound)), of input's shape and dtype."""
+    if high is None:
+        low, high = 0, low
+    t = _sized(_empty, (tuple(input.shape),), dtype or input.dtype, device, False)
+    return _finish(_integers(_getframe(1), t, low or 0, high, generator), requires_grad)
+
+
+def randperm(n, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False, out=None, pin_memory=False):
     """A random order of 0 .. n-1, int64."""
-    from ._order import argsort
-
-    check_device(device)
-    u = _new(_getframe(1), (n,), "uniform", 0.0, 1.0, float64, generator, None, False)
-    r = argsort(u, stable=True)
-    return r if dtype is None else r.to(dtype)
+    t = _sized(_empty, _check_sizes((int(n),)), int64, device, False)
+    _fill(_getframe(1), "randperm", t, generator)
+    d = as_dtype(dtype) or (int64 if out is None else out.dtype)
+    if n - 1 > _LIMITS[d][1]:
+        raise refuse(RuntimeError, f"value cannot be converted to type {_LIMITS[d][2]} without overflow")
+    if d is not int64:
+        t = t.to(d)
+    return _finish(t, requires_grad) if out is None else _fresh((n,), None, None, out).copy_(t)
 
 
 def bernoulli(input, p=None, *, generator=None, out=None):
-    """1 with probability input (or p), else 0."""
+    """1 with probability input (or p, a number), else 0; of input's shape and dtype.  No gradient flows to input."""
     f = _getframe(1)
-    push_site()
-    d = input.dtype if input.is_floating_point() else get_default_dtype()
-    u = _new(f, tuple(input.shape), "uniform", 0.0, 1.0, d, generator, None, False)
-    return cast_at(f, u < (input.detach() if p is None else p), input.dtype)
+    t = _fresh((tuple(input.shape),), None if out is not None else input.dtype, None, out)
+    if p is not None:
+        return _fill(f, "bernoulli", t, generator, (), (float(p), 1.0))
+    if not input.is_floating_point():
+        raise refuse(NotImplementedError, f'"bernoulli" not implemented for {input.dtype}')
+    return apply_inplace(f, "bernoulli_each", (t, _state(generator), input))
 
 
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
-    """num_samples indices for each row of weights."""
-    from ._order import topk
+    """num_samples indices for each row of weights (n) or (rows, n), int64; weights need not sum to 1.
 
-    f = _getframe(1)
-    push_site()
-    w = input.detach()
-    if not w.is_floating_point():
-        raise refuse(RuntimeError, "multinomial only supports floating-point dtypes for input")
-    if w.dim() not in (1, 2):
+    Without replacement in the order in which they are drawn.  Source: Efraimidis and Spirakis, 2006.
+    """
+    if not input.is_floating_point():
+        raise refuse(RuntimeError, f"multinomial only supports floating-point dtypes for input, got: {input.dtype}")
+    dims = input.dim()
+    if dims not in (1, 2):
         raise refuse(RuntimeError, "prob_dist must be 1 or 2 dim")
-    if bool((w < 0).any()) or not bool(w.isfinite().all()):
-        raise refuse(RuntimeError, "probability tensor contains either `inf`, `nan` or element < 0")
-    if not bool((w.sum(-1) > 0).all()):
-        raise refuse(RuntimeError, "invalid multinomial distribution (sum of probabilities <= 0)")
-    n = w.shape[-1]
-    if not replacement:
-        if num_samples > n:
-            raise refuse(RuntimeError, "cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-        # The first arrivals of exponential clocks with these rates.
-        u = _new(f, tuple(w.shape), "uniform", 0.0, 1.0, float64, generator, None, False)
-        return topk(w.double() / -(-u).log1p(), num_samples, -1)[1]
-    edges = w.double().cumsum(-1)
-    u = _new(f, (*w.shape[:-1], num_samples), "uniform", 0.0, 1.0, float64, generator, None, False) * edges[..., -1:]
-    return (edges.unsqueeze(-2) <= u.unsqueeze(-1)).sum(-1).clamp(max=n - 1)
+    if num_samples <= 0:
+        raise refuse(RuntimeError, "cannot sample n_sample <= 0 samples")
+    t = _sized(_empty, (num_samples,) if dims == 1 else (input.shape[0], num_samples), int64, None, False)
+    apply_inplace(_getframe(1), "multinomial", (t, _state(generator), input), (bool(replacement),))
+    return t if out is None else _fresh((tuple(t.shape),), None, None, out).copy_(t)
 
 
 def poisson(input, generator=None):
-    """Poisson numbers with these rates (through NumPy, seeded from the generator)."""
-    import numpy
-
-    from ._create import tensor
-
-    s = _integers(_getframe(1), (2,), 0, 2**31, int64, generator).tolist()
-    return tensor(numpy.random.default_rng(s).poisson(input.detach().numpy())).to(input.dtype)
+    """Poisson numbers with these rates, of input's shape and dtype.  No gradient flows to input.  Source: Hoermann, 1993."""
+    if not input.is_floating_point():
+        raise refuse(NotImplementedError, f'"poisson" not implemented for {input.dtype}')
+    t = _sized(_empty, (tuple(input.shape),), input.dtype, None, False)
+    return apply_inplace(_getframe(1), "poisson", (t, _state(generator), input))
 
 
 # ---- in place ------------------------------------------------------------------------------------------
@@ -238,42 +303,61 @@ def poisson(input, generator=None):
 
 def uniform_(self, a=0.0, b=1.0, *, generator=None, **kw):
     """Fills self with uniform numbers in [a, b)."""
-    a, b = kw.get("from_", a), kw.get("to", b)
-    if a > b:
-        raise refuse(RuntimeError, f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
-    return _fill(_getframe(1), self, "uniform", float(a), float(b), generator)
+    if kw:
+        a, b = kw.pop("from_", kw.pop("from", a)), kw.pop("to", b)
+        if kw:
+            raise refuse(TypeError, f"uniform_() got an unexpected keyword argument {next(iter(kw))!r}")
+    return apply_inplace(_getframe(1), "uniform", (self, _default_state if generator is None else generator._state), (),
+                         (float(a), float(b)))
 
 
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Fills self with normal numbers."""
-    if std < 0:
-        raise refuse(RuntimeError, f"normal expects std >= 0.0, but found std {std}")
-    return _fill(_getframe(1), self, "normal", float(mean), float(std), generator)
+    return apply_inplace(_getframe(1), "normal", (self, _default_state if generator is None else generator._state), (),
+                         (float(mean), float(std)))
 
 
 def exponential_(self, lambd=1.0, *, generator=None):
-    f = _getframe(1)
-    push_site()
-    u = _new(f, tuple(self.shape), "uniform", 0.0, 1.0, self.dtype, generator, None, False)
-    return copy_at(f, self, -(-u).log1p() / lambd)
+    """Fills self with numbers of density lambd exp(-lambd x), x > 0."""
+    return _fill(_getframe(1), "exponential", self, generator, (), (float(lambd),))
+
+
+def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
+    """Fills self with numbers of density sigma / (pi ((x - median)^2 + sigma^2))."""
+    return _fill(_getframe(1), "cauchy", self, generator, (), (float(median), float(sigma)))
+
+
+def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
+    """Fills self with numbers whose logarithms are normal."""
+    return _fill(_getframe(1), "log_normal", self, generator, (), (float(mean), float(std)))
+
+
+def geometric_(self, p, *, generator=None):
+    """Fills self with the numbers of trials up to the first success of probability p: 1, 2, .."""
+    return _fill(_getframe(1), "geometric", self, generator, (), (float(p),))
 
 
 def bernoulli_(self, p=0.5, *, generator=None):
-    f = _getframe(1)
-    push_site()
-    u = _new(f, tuple(self.shape), "uniform", 0.0, 1.0, float32, generator, None, False)
-    return copy_at(f, self, cast_at(f, u < p, self.dtype))
+    """Fills self with 1 with probability p (a number, or a tensor that broadcasts to self), else 0."""
+    if isinstance(p, Tensor):
+        return apply_inplace(_getframe(1), "bernoulli_each", (self, _state(generator), p.expand(self.shape)))
+    return _fill(_getframe(1), "bernoulli", self, generator, (), (float(p), 1.0))
 
 
-def random_(self, low=0, high=None, *, generator=None):
-    """Fills self with integers in [low, high)."""
-    f = _getframe(1)
-    push_site()
-    if high is None and as_number(low) == 0:
-        high = 2**24 if self.dtype is float32 else 2**53 if self.is_floating_point() else {1: 256}.get(self.dtype.itemsize, 2**31)
-    elif high is None:
+def random_(self, low=None, high=None, *, generator=None, **kw):
+    """random_(high), random_(low, high): whole numbers of [low, high); random_(): of all that self's type counts exactly."""
+    if kw:
+        low, high = kw.pop("from_", kw.pop("from", low)), kw.pop("to", high)
+        if kw:
+            raise refuse(TypeError, f"random_() got an unexpected keyword argument {next(iter(kw))!r}")
+        if high is None and low is not None:
+            high = _BY_CODE[_dtype(self._h)][1] + 1
+    elif high is None and low is not None:
         low, high = 0, low
-    return copy_at(f, self, _integers(f, tuple(self.shape), int(low), int(high), int64, generator).to(self.dtype))
+    if high is None:
+        return apply_inplace(_getframe(1), "random_int", (self, _default_state if generator is None else generator._state),
+                             _ALL[_dtype(self._h)])
+    return _integers(_getframe(1), self, low or 0, high, generator)
 
 
 def trunc_normal(shape, mean, std, a, b, generator=None):
@@ -285,7 +369,7 @@ def trunc_normal(shape, mean, std, a, b, generator=None):
 
     push_site()
     low, high = cdf((a - mean) / std), cdf((b - mean) / std)
-    u = _new(_getframe(1), tuple(shape), "uniform", 2 * low - 1, 2 * high - 1, float64, generator, None, False)
+    u = _fill(_getframe(1), "uniform", _sized(_empty, (tuple(shape),), float64, None, False), generator, (), (2 * low - 1, 2 * high - 1))
     from ._elementwise import erfinv
 
     return (erfinv(u) * (std * math.sqrt(2)) + mean).clamp(a, b)
