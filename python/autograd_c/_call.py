@@ -16,6 +16,7 @@ from ._ffi import NULL, OPS, called_from_c, fail, lib, refuse, wrong_kind
 from ._tensor import Tensor
 
 apply, apply1, apply2 = _ffi.core["apply"], _ffi.core["apply1"], _ffi.core["apply2"]
+reshape = _ffi.core["reshape"]
 apply_multi, apply_inplace, wrap = _ffi.core["apply_multi"], _ffi.core["apply_inplace"], _ffi.core["wrap"]
 METHODS = _ffi.core["methods"]  # name of an elementwise row, with and without "_": its method of Tensor
 

@@ -4,7 +4,7 @@ from sys import _getframe
 
 from ._call import apply, binary_at, scalar_tensor
 from ._elementwise import abs as _abs
-from ._elementwise import exp2, log2, maximum, minimum, where
+from ._elementwise import exp2, isnan, log2, maximum, minimum, where
 from ._ffi import OPS, push_site, refuse
 from ._index import check_put_at, gather, index_put, scatter, scatter_add
 from ._reduce import norm

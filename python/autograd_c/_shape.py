@@ -3,6 +3,7 @@ import math as _math
 import operator as _operator
 from sys import _getframe
 
+from ._call import reshape as _reshape
 from ._call import apply, apply1, not_a_tensor
 from ._dtypes import as_size, dtype
 from ._ffi import OPS, OpError, lib, push_site, refuse
@@ -69,13 +70,11 @@ def view_at(f, t, shape):
 
 def reshape_at(f, t, shape):
     """A view where strides allow it, otherwise a copy."""
-    try:
-        return apply(f, "view", (t,), shape)
-    except OpError as error:
-        shape = resolve_shape(as_size((shape,)), t)
-        if not str(error).startswith("view size is not compatible"):
-            raise
-    return apply(f, "unsafe_view", (apply(f, "clone", (t,)),), shape)
+    r = _reshape(f, t, shape)
+    if r is None:
+        resolve_shape(as_size((shape,)), t)  # says better what is wrong with the sizes
+        return view_at(f, t, shape)
+    return r
 
 
 def reshape(input, *args, shape=None):
@@ -682,19 +681,17 @@ def diag(input, diagonal=0):
 
 def diag_embed(input, offset=0, dim1=-2, dim2=-1):
     """Matrices with the last dim as their diagonal, in the planes (dim1, dim2)."""
-    from ._create import arange
-    from ._elementwise import where
-
-    push_site()
     n = input.dim() + 1
     size = input.shape[-1] + abs(offset)
     d1, d2 = wrap_dim(dim1, n), wrap_dim(dim2, n)
-    f = None  # the pushed position; a frame kept in its own locals would live until gc
-    k = arange(size)
-    on = unsqueeze(k, 1) + offset == k
-    rows = apply(f, "pad", (input,), (0, 0) * (n - 2) + ((0, offset) if offset >= 0 else (-offset, 0)), (0.0,))
-    m = where(on, unsqueeze(rows, -1), apply(f, "cast", (input.new_zeros(()),), (input.dtype.code,)))
-    return movedim(m, (n - 2, n - 1), (d1, d2))
+    if d1 == d2:
+        raise refuse(RuntimeError, f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    batch = iter(input.shape[:-1])
+    shape = [size if d in (d1, d2) else next(batch) for d in range(n)]
+    steps = [_math.prod(shape[d + 1:]) for d in range(n)]
+    places = [steps[d] for d in range(n) if d not in (d1, d2)] + [steps[d1] + steps[d2]]
+    start = offset * steps[d2] if offset >= 0 else -offset * steps[d1]
+    return apply(_getframe(1), "view_scatter", (input,), (n, *shape, n - 1, *input.shape, *places, start))
 
 
 def diagflat(input, offset=0):
