@@ -222,8 +222,9 @@ WHOLE, BASIC = {"int", "0-d", "numpy int"}, {"slice", "none", "dots"}
 def numpy_get(a, parts):
     """a[key] in NumPy; None where the key is refused."""
     kinds = {k for k, _ in parts}
-    if kinds & WHOLE and kinds - WHOLE - BASIC:
-        # Single ints beside index arrays are index arrays too in NumPy, in PyTorch they are taken out first.
+    if kinds & (WHOLE | {"dots"}) and kinds - WHOLE - BASIC:
+        # Beside index arrays single ints are index arrays too in NumPy, in PyTorch they are taken out first; and an ellipsis
+        # over no dims keeps its neighbours apart in NumPy only.
         assume(torch is not None)
         try:
             return torch.tensor(a)[key_for(parts, torch)].numpy()
