@@ -132,6 +132,17 @@ int ag__give(ag_vjp *c, int i, ag_tensor *r) {
 #define COSH(a) ag__b1(c, AG_OP_cosh, a)
 #define TANH(a) ag__b1(c, AG_OP_tanh, a)
 #define ERF(a) ag__b1(c, AG_OP_erf, a)
+#define DIGAMMA(a) ag__b1(c, AG_OP_digamma, a)
+#define ERFCX(a) ag__b1(c, AG_OP_erfcx, a)
+#define I0(a) ag__b1(c, AG_OP_i0, a)
+#define I1(a) ag__b1(c, AG_OP_i1, a)
+#define I0E(a) ag__b1(c, AG_OP_i0e, a)
+#define I1E(a) ag__b1(c, AG_OP_i1e, a)
+#define TRIGAMMA(a) polygamma(c, a, 1)
+#define POLYGAMMA_D(a, n) polygamma(c, a, c->p.f[0] + 1)
+#define XLOGY(a, b) ag__b2(c, AG_OP_xlogy, a, b)
+#define XLOG1PY(a, b) ag__b2(c, AG_OP_xlog1py, a, b)
+#define ZETA(a, b) ag__b2(c, AG_OP_zeta, a, b)
 #define SIGMOID(a) ag__b1(c, AG_OP_sigmoid, a)
 #define FLOOR(a) ag__b1(c, AG_OP_floor, a)
 #define TRUNC(a) ag__b1(c, AG_OP_trunc, a)
@@ -147,7 +158,7 @@ int ag__give(ag_vjp *c, int i, ag_tensor *r) {
 #define SEL(m, a, b) ag__b3(c, AG_OP_where, m, a, b)
 /* The exponent of pow_scalar is a number of the node, not a tensor. */
 #define POWS_D(a, p) power_less_one(c, a)
-#define NOGRAD NULL
+#define NOGRAD no_rule(c)
 
 static ag_tensor *power_less_one(ag_vjp *c, ag_tensor *x) {
   if (!x) return NULL;
@@ -155,6 +166,18 @@ static ag_tensor *power_less_one(ag_vjp *c, ag_tensor *x) {
   p.f[0] = c->p.f[0] - 1;
   if (c->p.f[0] == 0) return ag__bzeros(c, x->arr->dtype, x->arr->ndim, ag__shape(x->arr));
   return ag__b(c, AG_OP_pow_scalar, 1, &x, &p);
+}
+
+static ag_tensor *polygamma(ag_vjp *c, ag_tensor *x, double n) {
+  ag_params p = {.ni = 0, .nf = 1};
+  p.f[0] = n;
+  return x ? ag__b(c, AG_OP_polygamma, 1, &x, &p) : NULL;
+}
+
+/* An operand for which there is no formula, in a row that has one for another operand. */
+static ag_tensor *no_rule(ag_vjp *c) {
+  c->status = ag__fail(AG_ERR_NOT_IMPLEMENTED, "the derivative for '%s' is not implemented.", c->row->name);
+  return NULL;
 }
 
 /* A constant derivative has no shape of its own. */
