@@ -13,6 +13,8 @@ from typing import Callable
 import mpmath
 import numpy as np
 
+import table_special as special
+
 L = np.longdouble
 
 
@@ -195,6 +197,24 @@ EW = {
     "tanh": Ew(np.tanh, exact=False, sign_of_zero=True),
     "erf": Ew(erf, exact=False, sign_of_zero=True),
     "erfc": Ew(erfc, exact=False),
+    # special functions: errors over wide ranges are in test_special.py
+    "lgamma": Ew(special.lgamma, exact=False, ulp=4.0),
+    "digamma": Ew(special.digamma, exact=False, ulp=4.0),
+    "polygamma": Ew(special.polygamma, params=((0.0,), (1.0,), (2.0,), (3.0,), (6.0,)), exact=False, ulp=6.0, second_atol=1e-6),
+    "zeta": Ew(special.zeta, exact=False, ulp=3.0, specials=False, second_atol=1e-6),
+    "i0": Ew(special.i0, exact=False, ulp=4.0),
+    "i0e": Ew(special.i0e, exact=False, ulp=3.0, smooth=away(0)),
+    "i1": Ew(special.i1, exact=False, ulp=4.0, sign_of_zero=True),
+    "i1e": Ew(special.i1e, exact=False, ulp=4.0, smooth=away(0)),
+    "erfcx": Ew(special.erfcx, exact=False),
+    "erfinv": Ew(special.erfinv, exact=False, ulp=4.0, sign_of_zero=True, second_atol=1e-6),
+    "ndtr": Ew(special.ndtr, exact=False),
+    "log_ndtr": Ew(special.log_ndtr, exact=False, ulp=3.0),
+    "ndtri": Ew(special.ndtri, exact=False, ulp=4.0, second_atol=1e-6),
+    "entr": Ew(special.entr, exact=False),
+    "xlogy": Ew(special.xlog(np.log), exact=False),
+    "xlog1py": Ew(special.xlog(np.log1p), exact=False),
+    "nextafter": Ew(np.nextafter, smooth=apart, sign_of_zero=True),
     # activations
     "relu": Ew(lambda x: np.where(x <= 0, x.dtype.type(0), x), "number", smooth=away(0)),
     "sigmoid": Ew(sigmoid, exact=False),
@@ -254,6 +274,10 @@ TYPES = {"float": (), "number": WHOLE_TYPES, "any": WHOLE_TYPES + (np.bool_,), "
 
 
 DIVISIONS = ("floor_divide", "remainder", "fmod")  # of integers by zero: an error
+
+
+def differentiable_operands(row):
+    return [k for k in range(row.n_in) if not (row.kind == "select" and k == 0) and row.grad_text[k] != "NOGRAD"]
 
 
 def operands(row, rng, n, dtype, smooth=None):

@@ -37,7 +37,7 @@ def elementwise():
         for dtype in floats + TYPES[entry.types]:
             for params in entry.params:
                 xs = operands(row, np.random.default_rng(len(name)), N, dtype)
-                ts = [tensor(x, x.dtype.kind == "f" and row.differentiable) for x in xs]
+                ts = [tensor(x, x.dtype.kind == "f" and row.differentiable and row.grad_text[k] != "NOGRAD") for k, x in enumerate(xs)]
                 y = call(name, ts, floats=params)
                 key = f"{name}:{','.join(map(str, params))}:{np.dtype(dtype)}"
                 yield key, values(y)

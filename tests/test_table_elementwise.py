@@ -6,7 +6,7 @@ import pytest
 
 from autograd_c._ffi import lib
 from table import (ELEMENTWISE, FLOATS, ROWS, call, close, difference, grad, same_bits, shape_of, tensor, ulps, values)
-from table_ew import DIVISIONS, EW, TYPES, WHOLE_TYPES, operands, reference
+from table_ew import DIVISIONS, EW, TYPES, WHOLE_TYPES, differentiable_operands, operands, reference
 
 N = 531  # several vectors of any width, one block of the strided path, and a tail
 CASES = [(name, p) for name in ELEMENTWISE if name in EW for p in EW[name].params]
@@ -148,10 +148,6 @@ def test_types_meet(name):
 
 
 # ---- gradients ------------------------------------------------------------------------------------------
-
-
-def differentiable_operands(row):
-    return [k for k in range(row.n_in) if not (row.kind == "select" and k == 0)]
 
 
 @cases(DIFFERENTIABLE)

@@ -10,7 +10,7 @@ import pytest
 from autograd_c._ffi import check, ffi, lib, made
 from autograd_c._tensor import _wrap
 from table import ELEMENTWISE, FLOATS, FUNCTIONS, ROWS, as_list, call, call_inplace, grad, is_float, same_bits, tensor, values, wants_grad
-from table_ew import EW, TYPES, operands
+from table_ew import EW, TYPES, differentiable_operands, operands
 from table_fn import S
 import table_fn_nn  # noqa: F401  (more rows)
 
@@ -84,7 +84,7 @@ def test_elementwise_rows(name):
     floats = () if entry.types == "integer" else FLOATS
     for dtype in floats + TYPES[entry.types][:2]:
         for params in entry.params:
-            diff = [k for k in range(row.n_in) if not (row.kind == "select" and k == 0)] if row.differentiable and dtype in FLOATS else []
+            diff = differentiable_operands(row) if row.differentiable and dtype in FLOATS else []
             order = diff + [k for k in range(row.n_in) if k not in diff]
 
             def make(which):

@@ -16,7 +16,7 @@ import table_fn_linalg  # noqa: F401  (more rows)
 import table_fn_nn  # noqa: F401
 
 # Rows whose gradient is made of the incoming one alone, in every operand.
-CONSTANT = set("""add sub neg sign maximum minimum clamp floor ceil round trunc where sum mean amax amin max_all min_all max_dim min_dim cumsum
+CONSTANT = set("""add sub neg nextafter sign maximum minimum clamp floor ceil round trunc where sum mean amax amin max_all min_all max_dim min_dim cumsum
     sum_to cholesky_solve solve_lu cofactor_grad view t transpose permute expand unsqueeze squeeze select slice diagonal
     as_strided alias view_scatter as_strided_scatter clone unsafe_view cast copy fill cat flip pad tril triu gather scatter_add
     index_select index_add index index_put embedding nll_loss_backward pool_scatter pool_gather resample resample_back unfold fold""".split())

@@ -20,7 +20,7 @@ static double zeta_plus(double s, double q) {
   enum { TERMS = 9, J = sizeof b / sizeof *b };
   if (q == HUGE_VAL) return 0;
   double term[TERMS], sum = 0;
-  const int terms = q < 20 ? TERMS : 0;
+  const int terms = q < 20 + s ? TERMS : 0;
   int n = 0;
   for (; n < terms; n++) { /* what follows the last term is less than it times its place, by far when s is large */
     term[n] = pow(q + n, -s);

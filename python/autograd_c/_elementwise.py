@@ -50,7 +50,6 @@ logical_not = unary("logical_not")
 bitwise_not = unary("bitwise_not")
 negative, absolute, fix = neg, abs, trunc
 arcsin, arccos, arctan = asin, acos, atan
-special_expit = sigmoid
 
 UNARY_INPLACE = ("neg abs sign square reciprocal exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh "
                  "tanh erf erfc relu sigmoid floor ceil trunc").split()
@@ -454,17 +453,6 @@ def hypot(input, other):
     return sqrt(input * input + other * other)
 
 
-def xlogy(input, other):
-    """input * log(other), 0 where input is 0 and other no NaN; one of them may be a number."""
-    push_site()
-    if not isinstance(other, Tensor):
-        other = scalar_tensor(float(other), input)
-    if not isinstance(input, Tensor):
-        input = scalar_tensor(float(input), other)
-    zero = (input == 0) & ~isnan(other)
-    return where(zero, 0.0, input * log(where(zero, 1.0, other)))
-
-
 def heaviside(input, values):
     push_site()
     return where(input == 0, values, (input > 0).to(promoted(input, values)))
@@ -529,19 +517,6 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 def equal(input, other):
     """Whether shape and all elements are the same, as a Python bool."""
     return input.shape == other.shape and bool((input.detach() == other.detach()).all())
-
-
-def erfinv(input):
-    """Inverse of erf: a start value within 0.2 %, then three steps of Halley's method."""
-    push_site()
-    x = input.detach()
-    ln = log1p(-x * x)
-    t = 2 / (_math.pi * 0.147) + ln / 2
-    y = where(abs(x) < 1, sign(x) * sqrt(sqrt(t * t - ln / 0.147) - t), 0.0)
-    for _ in range(3):  # over input itself: the steps carry the derivatives, of first and second order
-        e = (erf(y) - input) / (2 / _math.sqrt(_math.pi) * exp(-y * y))
-        y = y - e / (1 + y * e)
-    return where(abs(x) < 1, y, where(abs(x) == 1, sign(x) * _math.inf, _math.nan))
 
 
 def cast_to(input, dtype):

@@ -1,7 +1,7 @@
 """Gives class Tensor its operations: functions whose first argument is a tensor are methods as they stand."""
 from sys import _getframe
 
-from . import _create, _elementwise, _index, _linear, _matrix, _more, _order, _reduce, _shape, random as _random
+from . import _create, _elementwise, _index, _linear, _matrix, _more, _order, _reduce, _shape, _special, random as _random
 from types import BuiltinFunctionType as _Builtin
 
 from ._call import METHODS, apply, apply_inplace, as_number, bind
@@ -212,21 +212,22 @@ def attach():
     from .ops import _public
 
     bind(matmul=called_from_c(_linear.matmul_at, "matmul"), pow=called_from_c(_elementwise.pow_at, "pow"))
-    for module in (_elementwise, _shape, _linear, _reduce, _index, _order, _more, _matrix):
+    for module in (_elementwise, _shape, _linear, _reduce, _index, _order, _more, _special, _matrix):
         for name, fn in _public(module).items():
             if name not in _NO_METHODS:
                 setattr(Tensor, name, METHODS[fn.__name__] if type(fn) is _Builtin else fn)
-    for module in (_elementwise, _index, _random):  # in-place versions
+    for module in (_elementwise, _index, _special, _random):  # in-place versions
         for name, fn in vars(module).items():
             if name.endswith("_") and not name.startswith("_") and callable(fn) and name != "bool_":
                 setattr(Tensor, name, fn)
     for name, fn in vars(_Methods).items():
         if callable(fn) and not name.startswith("__"):
             setattr(Tensor, name, fn)
-    for name, fn in {**_elementwise.DUNDERS, **_elementwise.IN_PLACE}.items():
+    for name, fn in {**_elementwise.DUNDERS, **_elementwise.IN_PLACE, **_special.IN_PLACE}.items():
         setattr(Tensor, name, fn)
     for name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):
         setattr(Tensor, name, getattr(_create, name))
+    Tensor.polygamma = _special.polygamma_method
     Tensor.multinomial, Tensor.bernoulli = _random.multinomial, _random.bernoulli
     Tensor.__div__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__rtruediv__
     Tensor.__getitem__, Tensor.__setitem__ = _index.getitem, _index.setitem

@@ -1,7 +1,7 @@
 """All functions over tensors in one namespace: `ops.tanh`, `ops.cat`, ..., also found in the package itself."""
-from . import _create, _elementwise, _grid, _index, _linear, _matrix, _more, _native, _order, _reduce, _shape, random as _random
+from . import _create, _elementwise, _grid, _index, _linear, _matrix, _more, _native, _order, _reduce, _shape, _special, random as _random
 
-_MODULES = (_create, _elementwise, _shape, _linear, _reduce, _index, _order, _more, _random, _matrix, _native, _grid)
+_MODULES = (_create, _elementwise, _shape, _linear, _reduce, _index, _order, _more, _special, _random, _matrix, _native, _grid)
 _HELPERS = {"cast_to", "promoted", "root", "pair_type", "resolve_shape", "legacy_constructor", "new_zeros", "new_ones", "new_empty",
             "new_full", "new_tensor", "trunc_normal", "UNARY_INPLACE"}
 

@@ -370,6 +370,6 @@ def trunc_normal(shape, mean, std, a, b, generator=None):
     push_site()
     low, high = cdf((a - mean) / std), cdf((b - mean) / std)
     u = _fill(_getframe(1), "uniform", _sized(_empty, (tuple(shape),), float64, None, False), generator, (), (2 * low - 1, 2 * high - 1))
-    from ._elementwise import erfinv
+    from ._special import erfinv
 
     return (erfinv(u) * (std * math.sqrt(2)) + mean).clamp(a, b)

@@ -4,9 +4,10 @@ import warnings as _warnings
 
 from .._call import apply, apply_multi
 from .._create import arange as _arange
-from .._elementwise import cast_at, xlogy
+from .._elementwise import cast_at
 from .._ffi import ffi, lib, push_site, refuse
 from .._shape import broadcast_tensors
+from .._special import xlogy
 from .._tensor import Tensor
 
 _unpack = ffi.unpack
