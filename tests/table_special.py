@@ -70,13 +70,16 @@ def _bessel(order, scaled):
         return -y if order and x < 0 else y
 
     def ends(v):
-        return None if abs(v) != INF else 0 if scaled else v if order else INF
+        return v if order and v == 0 else None if abs(v) != INF else 0 if scaled else v if order else INF
 
     return elementwise(f, ends)
 
 
 def _erfcx(x):
-    return (1 - 1 / (2 * x * x)) / (x * mp.sqrt(mp.pi)) if x > 1e10 else mp.exp(min(x * x, 1e6)) * mp.erfc(x)
+    if x > 1e3:
+        w = 1 / (2 * x * x)
+        return (1 - w * (1 - 3 * w * (1 - 5 * w * (1 - 7 * w * (1 - 9 * w))))) / (x * mp.sqrt(mp.pi))
+    return mp.exp(min(x * x, 1e6)) * mp.erfc(x)
 
 
 def _log_ndtr(x):
