@@ -83,6 +83,8 @@ def _erfcx(x):
 
 
 def _log_ndtr(x):
+    if x > 1e3:
+        return mp.mpf(0)
     if x > 0:
         return mp.log1p(-mp.erfc(x / mp.sqrt(2)) / 2)
     return mp.log(_erfcx(-x / mp.sqrt(2)) / 2) - x * x / 2
@@ -128,8 +130,23 @@ def xlog(log):
     return lambda x, y: np.where(np.isnan(y), y, np.where(x == 0, L(0), x * log(y)))
 
 
+def _zeta(x, q):
+    if x == 1:
+        return INF
+    if x < 1:
+        return NAN
+    if q <= 0:  # whole: the only ones that are asked for
+        assert q == np.floor(q)
+        return INF
+    x, q = mp.mpf(float(x)), mp.mpf(float(q))
+    small = x * mp.log10(q + 1)  # digits in front of which there are zeros, for mpmath's errors are absolute
+    if small > 1000 and q > 1:
+        return L(0)
+    if x > 1000:
+        return L(1) if q == 1 else L(mp.nstr(q**-x, 30))
+    with mp.workdps(40 + max(0, int(small))):
+        return L(mp.nstr(mp.zeta(x, q), 30))
+
+
 def zeta(x, q):
-    """Where 1 < x and 0 < q."""
-    with mp.workdps(40):
-        return np.array([L(mp.nstr(mp.zeta(mp.mpf(float(a)), mp.mpf(float(b))), 30)) for a, b in zip(x.ravel(), q.ravel())],
-                        L).reshape(x.shape)
+    return np.array([_zeta(a, b) for a, b in zip(x.ravel(), q.ravel())], L).reshape(x.shape)

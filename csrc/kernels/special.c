@@ -33,7 +33,8 @@ static double zeta_plus(double s, double q) {
     sum = c[J - 1];
     for (int j = J - 2; j >= 0; j--) sum = sum * w + c[j];
     const double m = s - 1, lost = (s - m) - 1; /* y^(1 - s), with what the exponent lost */
-    sum = pow(y, -m) * (1 / m + (r * 0.5 + w * sum));
+    const double t = pow(y, -m);
+    sum = t > 0 ? t * (1 / m + (r * 0.5 + w * sum)) : 0;
     if (lost != 0) sum -= sum * lost * log(y);
   }
   while (n > 0) sum += term[--n];
