@@ -2,21 +2,19 @@
 import math as _math
 from sys import _getframe
 
-from ._call import apply, binary, inplace, not_a_tensor, unary, unary_inplace
-from ._elementwise import cast_at, overwrite_at, promoted
+from ._call import METHODS, apply, binary, not_a_tensor, unary
 from ._dtypes import get_default_dtype
+from ._elementwise import cast_at, overwrite_at, promoted
 from ._ffi import push_site, refuse
 from ._tensor import Tensor
 
-lgamma = unary("lgamma", doc="log |gamma(input)|, elementwise; infinite at 0 and the negative whole numbers.")
-digamma = unary("digamma", doc="Derivative of lgamma, elementwise; at 0 minus infinity with the sign of the zero, NaN at negative whole numbers.")
-i0 = unary("i0", doc="Modified Bessel function of the first kind of order 0, elementwise.")
-erfinv = unary("erfinv", doc="Inverse of erf, elementwise: infinite at -1 and 1, NaN beyond.")
-xlogy = binary("xlogy", doc="input * log(other), 0 where input is 0 and other no NaN; one of them may be a number.")
+lgamma = unary("lgamma")  # log |gamma|
+digamma = unary("digamma")
+i0 = unary("i0")
+erfinv = unary("erfinv")
+xlogy = binary("xlogy")
 
-IN_PLACE = {name + "_": unary_inplace(name) for name in ("lgamma", "digamma", "i0", "erfinv")}
-IN_PLACE["xlogy_"] = inplace("xlogy", "xlogy_")
-_nextafter_ = inplace("nextafter", "nextafter_")
+IN_PLACE = {name + "_": METHODS[name + "_"] for name in ("lgamma", "digamma", "i0", "erfinv", "xlogy")}
 _SHORT = {"int64": "Long", "int32": "Int", "uint8": "Byte", "bool": "Bool"}
 
 
@@ -45,7 +43,7 @@ def nextafter_(self, other):
     if not isinstance(other, Tensor):
         raise not_a_tensor("nextafter_", "other", 1, other)
     _no_whole_numbers("nextafter", self, other)
-    return _nextafter_(self, other)
+    return METHODS["nextafter_"](self, other)
 
 
 def _order(name, argument, position, n):
