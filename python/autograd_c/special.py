@@ -5,9 +5,8 @@ the last place at most; tests/test_special.py states them.  Shapes are those of 
 """
 from ._call import binary as _binary
 from ._call import unary as _unary
-from ._elementwise import erf, erfc, exp2, expm1, log1p, logit, round
+from ._elementwise import erf, erfc, exp2, expm1, log1p, logit, round, sinc
 from ._elementwise import sigmoid as expit
-from ._more import sinc
 from ._reduce import log_softmax, logsumexp, softmax
 from ._special import digamma, erfinv, i0, polygamma, xlogy
 from ._special import lgamma as gammaln
