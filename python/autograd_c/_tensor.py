@@ -102,12 +102,6 @@ class Tensor(_ffi.core["TensorBase"]):
     def is_signed(self):
         return self.dtype.is_signed
 
-    def is_contiguous(self):
-        return bool(lib.ag_tensor_contiguous(self._h))
-
-    def storage_offset(self):
-        return lib.ag_tensor_offset(self._h)
-
     def data_ptr(self):
         """Address of the first element."""
         return int(ffi.cast("uintptr_t", lib.ag_tensor_ptr(self._h)))
