@@ -62,6 +62,14 @@ def not_a_tensor(name, argument, position, x):
     return refuse(TypeError, f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(x).__name__}")
 
 
+def tensors_only(name, input, other=None, wanted="other"):
+    """Refuses numbers, as PyTorch does for operands of some functions (input alone, or both)."""
+    if not isinstance(input, Tensor):
+        raise not_a_tensor(name, "input", 1, input)
+    if other is not None and not isinstance(other, Tensor):
+        raise not_a_tensor(name, wanted, 2, other)
+
+
 def _position(f):
     """Code and offset of a frame, as the core takes them."""
     if f is None or not _ffi.tracking:

@@ -2,8 +2,8 @@
 import math as _math
 from sys import _getframe
 
-from ._call import (METHODS, apply, apply1, apply_inplace, as_number, binary, binary_at, inplace_at, not_a_tensor, scalar_tensor, unary,
-                    wrap)
+from ._call import (METHODS, apply, apply1, apply_inplace, as_number, binary, binary_at, inplace_at, not_a_tensor, scalar_tensor, tensors_only,
+                    unary, wrap)
 from ._dtypes import BY_CODE, as_dtype, bool_, get_default_dtype, int32, int64, uint8
 from ._ffi import OPS, lib, push_site, refuse
 from ._tensor import Tensor
@@ -108,6 +108,7 @@ def sub(input, other, *, alpha=1):
 def rsub(input, other, *, alpha=1):
     """other - alpha * input."""
     f = _getframe(1)
+    tensors_only("rsub", input)
     if alpha != 1:
         input = binary_at(f, _MUL, "rsub", input, alpha)
     return binary_at(f, _SUB, "rsub", input, other, rev=True)
@@ -299,11 +300,13 @@ clip = clamp
 
 def clamp_min(input, min):
     push_site()
+    tensors_only("clamp_min", input)
     return clamp(input, min=min)
 
 
 def clamp_max(input, max):
     push_site()
+    tensors_only("clamp_max", input)
     return clamp(input, max=max)
 
 
@@ -449,7 +452,9 @@ def logit(input, eps=None):
 
 
 def hypot(input, other):
+    """sqrt(input^2 + other^2)."""
     push_site()
+    tensors_only("hypot", input, other)
     return sqrt(input * input + other * other)
 
 

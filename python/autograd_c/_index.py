@@ -283,13 +283,21 @@ def _ix(f, index, name):
     return cast_at(f, index, int64)
 
 
+def _in_range(call, f, name, tensors, ints):
+    """call(..), where an index out of range is what it is to PyTorch's functions by dim: a RuntimeError."""
+    try:
+        return call(f, name, tensors, ints)
+    except IndexError as error:
+        raise refuse(RuntimeError, str(error).partition(" [")[0]) from None
+
+
 def gather(input, dim, index, *, sparse_grad=False):
     """out[i, j] = input[index[i, j], j] for dim 0, and so on: index's shape."""
     f = _getframe(1)
     if not index.numel() and index.dim() != input.dim():  # nothing to look up: any shape will do
         push_site()
         return gather(input.reshape(-1), 0, index.reshape(-1)).reshape(index.shape)
-    return apply(f, "gather", (input, _ix(f, index, "gather")), (wrap_dim(dim, input.dim()),))
+    return _in_range(apply, f, "gather", (input, _ix(f, index, "gather")), (wrap_dim(dim, input.dim()),))
 
 
 def take_along_dim(input, indices, dim=None, *, axis=None):
@@ -329,12 +337,12 @@ def index_select(input, dim, index):
 def scatter_add(input, dim, index, src):
     """input with src[i, j] added at [index[i, j], j] for dim 0, and so on."""
     f = _getframe(1)
-    return apply(f, "scatter_add", (input, _ix(f, index, "scatter_add"), src), (wrap_dim(dim, input.dim()),))
+    return _in_range(apply, f, "scatter_add", (input, _ix(f, index, "scatter_add"), src), (wrap_dim(dim, input.dim()),))
 
 
 def scatter_add_(self, dim, index, src):
     f = _getframe(1)
-    return apply_inplace(f, "scatter_add", (self, _ix(f, index, "scatter_add"), src), (wrap_dim(dim, self.dim()),))
+    return _in_range(apply_inplace, f, "scatter_add", (self, _ix(f, index, "scatter_add"), src), (wrap_dim(dim, self.dim()),))
 
 
 def _grid(f, index, dim):
@@ -362,13 +370,15 @@ def _scatter(f, call, t, dim, index, src, accumulate):
         t0 = apply(f, "unsqueeze", (t,), (0,))
         return apply(f, "squeeze", (_scatter(f, call, t0, 0, index.reshape(1), src if not isinstance(src, Tensor) else src.reshape(1),
                                             accumulate),), (0,))
+    if isinstance(src, Tensor) and src.dtype is not t.dtype:
+        raise refuse(RuntimeError, "scatter(): Expected self.dtype to be equal to src.dtype")
     src = _value(f, src, t)
     if not src.dim():
         src = expand_at(f, src, tuple(index.shape))
     for k, n in enumerate(index.shape):
         if src.shape[k] != n:
             src = apply(f, "slice", (src,), (k, 0, n, 1))
-    return call(f, "index_put", (t, src, *_grid(f, index, dim)), (0, int(accumulate)))
+    return _in_range(call, f, "index_put", (t, src, *_grid(f, index, dim)), (0, int(accumulate)))
 
 
 def scatter(input, dim, index, src=None, *, value=None, reduce=None):
@@ -497,6 +507,7 @@ def masked_select(input, mask):
 
 
 def masked_scatter(input, mask, source):
+    """input with the next elements of source where mask is true."""
     push_site()
     if mask.dtype is not bool_:
         raise refuse(RuntimeError, f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.scalar_name}")

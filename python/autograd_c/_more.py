@@ -2,7 +2,7 @@
 import math as _math
 from sys import _getframe
 
-from ._call import apply, binary_at, scalar_tensor
+from ._call import apply, binary_at, scalar_tensor, tensors_only
 from ._elementwise import abs as _abs
 from ._elementwise import exp2, isnan, log2, maximum, minimum, where
 from ._ffi import OPS, push_site, refuse
@@ -61,12 +61,14 @@ def _sign_bit(x):
 
 def copysign(input, other):
     """|input| with the sign of other, a tensor or a number."""
+    tensors_only("copysign", input)
     return binary_at(_getframe(1), OPS["copysign"], "copysign", input, other)
 
 
 def ldexp(input, other):
     """input * 2**other."""
     push_site()
+    tensors_only("ldexp", input, other)
     return input * exp2(other.to(input.dtype) if not other.is_floating_point() else other)
 
 
@@ -117,6 +119,10 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
 def renorm(input, p, dim, maxnorm):
     """Slices along dim whose p-norm exceeds maxnorm scaled down to it."""
     push_site()
+    if input.dim() < 2:
+        raise refuse(RuntimeError, f"renorm: input needs at least 2 dimensions, got {input.dim()} dimensions")
+    if maxnorm < 0:
+        raise refuse(RuntimeError, f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     d = wrap_dim(dim, input.dim())
     others = [k for k in range(input.dim()) if k != d]
     n = norm(input, p, others, True)
@@ -147,6 +153,16 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1):
     dims = list(range(input.dim())) if dim is None else [wrap_dim(d, input.dim()) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
     spacing = 1 if spacing is None else spacing
     spaces = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(dims)
+    if len(spaces) != len(dims):
+        raise refuse(RuntimeError, "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
+                     f"same length, but got a spacing argument of length {len(spaces)} and a dim argument of length {len(dims)}.")
+    if len(set(dims)) != len(dims):
+        raise refuse(RuntimeError, f"dim {next(d for d in dims if dims.count(d) > 1)} appears multiple times in the list of dims")
+    if edge_order not in (1, 2):
+        raise refuse(RuntimeError, "torch.gradient only supports edge_order=1 and edge_order=2.")
+    for d in dims:
+        if input.dim() and input.shape[d] < edge_order + 1:
+            raise refuse(RuntimeError, "torch.gradient expected each dimension size to be at least edge_order+1")
     return tuple([_gradient(input, d, s, edge_order) for d, s in zip(dims, spaces)])
 
 

@@ -7,6 +7,9 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     """(nn.functional.layer_norm, mean, 1 / sqrt(variance + eps)); the statistics keep the normalized dims as ones."""
     push_site()
     shape = tuple(normalized_shape)
+    if not shape:
+        raise refuse(RuntimeError, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+                     "normalized_shape = []")
     args = (input,) if weight is None else (input, weight) if bias is None else (input, weight, bias)
     y, mean, rstd = apply_multi(None, "layer_norm", args, 3, shape, (float(eps),))
     return y if weight is not None or bias is None else y + tied_at(None, bias), mean.detach(), rstd.detach()

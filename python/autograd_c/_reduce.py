@@ -135,6 +135,8 @@ def _nonempty(name, t, dims):
 
 
 def _extreme(f, name, t, dim, keepdim, axis, keepdims):
+    if not isinstance(t, Tensor):
+        raise not_a_tensor(name, "input", 1, t)
     if isinstance(dim, Tensor) or (dim is not None and type(dim) is not int and as_number(dim) is None):
         return binary_at(f, OPS["maximum" if name == "max" else "minimum"], name, t, dim)
     if dim is None and axis is None:
@@ -399,6 +401,8 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, axis=None):
 
     push_site()
     d = wrap_dim(dim, input.dim())
+    if n < 0:
+        raise refuse(RuntimeError, f"order must be non-negative but got {n}")
     if n == 0:
         return input.clone()
     parts = [x for x in (prepend, input, append) if x is not None]
@@ -423,6 +427,22 @@ def trace(input):
 def cov(input, *, correction=1, fweights=None, aweights=None):
     """Covariance matrix of variables in rows and observations in columns (with their repeats and weights)."""
     push_site()
+    if input.dim() > 2:
+        raise refuse(RuntimeError, f"cov(): expected input to have two or fewer dimensions but got an input with {input.dim()} dimensions")
+    count = input.shape[-1] if input.dim() else 1
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is None:
+            continue
+        if given.dim() > 1:
+            raise refuse(RuntimeError, f"cov(): expected {name} to have one or fewer dimensions but got {name} with {given.dim()} dimensions")
+        if given.is_floating_point() != (name == "aweights"):
+            raise refuse(RuntimeError, f"cov(): expected {name} to have {'floating point' if name == 'aweights' else 'integral'} dtype but got "
+                         f"{name} with {given.dtype.tensor_name.removesuffix('Tensor')} dtype")
+        if given.numel() != count:
+            raise refuse(RuntimeError, f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+                         f"{given.numel()} != {count}")
+        if not lib.ag_tracing() and bool(any(given.detach() < 0)):
+            raise refuse(RuntimeError, f"cov(): {name} cannot be negative")
     x = input.reshape(1, -1) if input.dim() < 2 else input
     w = None
     for extra in (fweights, aweights):

@@ -338,8 +338,14 @@ def select(input, dim, index):
 
 def narrow(input, dim, start, length):
     """`length` places along dim from `start`."""
+    if not input.dim():
+        raise refuse(RuntimeError, "narrow() cannot be applied to a 0-dim tensor.")
     d = wrap_dim(dim, input.dim())
     n = input.shape[d]
+    if isinstance(start, Tensor):
+        if start.dim() or start.is_floating_point() or start.dtype.name == "bool":
+            raise refuse(RuntimeError, "start must be an 0-dim integral Tensor.")
+        start = start.item()
     start = int(start)
     if not -n <= start <= n:
         raise refuse(IndexError, f"Dimension out of range (expected to be in range of [{-n}, {n}], but got {start})")
@@ -502,6 +508,9 @@ def cat(tensors, dim=0, *, axis=None):
     tensors = list(tensors)
     if not tensors:
         raise refuse(ValueError, "torch.cat(): expected a non-empty list of Tensors")
+    for k, x in enumerate(tensors):
+        if not isinstance(x, Tensor):
+            raise refuse(TypeError, f"expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
     f = _getframe(1)
     if axis is not None:
         dim = axis
@@ -562,23 +571,35 @@ def _atleast(tensors, up):
 
 
 def hstack(tensors):
+    """Tensors joined along dim 1 (vectors: dim 0)."""
     push_site()
+    if not len(tensors):
+        raise refuse(RuntimeError, "hstack expects a non-empty TensorList")
     tensors = [atleast_1d(x) for x in tensors]
     return cat(tensors, 0 if tensors[0].dim() == 1 else 1)
 
 
 def vstack(tensors):
+    """Tensors joined along dim 0, as matrices."""
     push_site()
+    if not len(tensors):
+        raise refuse(RuntimeError, "vstack expects a non-empty TensorList")
     return cat([atleast_2d(x) for x in tensors], 0)
 
 
 def dstack(tensors):
+    """Tensors joined along dim 2."""
     push_site()
+    if not len(tensors):
+        raise refuse(RuntimeError, "dstack expects a non-empty TensorList")
     return cat([atleast_3d(x) for x in tensors], 2)
 
 
 def column_stack(tensors):
+    """Tensors joined as columns."""
     push_site()
+    if not len(tensors):
+        raise refuse(RuntimeError, "column_stack expects a non-empty TensorList")
     return cat([x.reshape(-1, 1) if x.dim() < 2 else x for x in tensors], 1)
 
 
@@ -623,17 +644,34 @@ def flip(input, *args, dims=None):
 
 
 def fliplr(input):
+    """The order along dim 1 reversed."""
     push_site()
+    if input.dim() < 2:
+        raise refuse(RuntimeError, "Input must be >= 2-d.")
     return flip(input, 1)
 
 
 def flipud(input):
+    """The order along dim 0 reversed."""
     push_site()
+    if input.dim() < 1:
+        raise refuse(RuntimeError, "Input must be >= 1-d.")
     return flip(input, 0)
 
 
 def rot90(input, k=1, dims=(0, 1)):
+    """Turned k times by 90 degrees in the plane of dims, from the first towards the second."""
     push_site()
+    n = input.dim()
+    if len(dims) != 2:
+        raise refuse(RuntimeError, f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if n < 2:
+        raise refuse(RuntimeError, f"expected total dims >= 2, but got total dims = {n}")
+    if dims[0] == dims[1] or abs(dims[0] - dims[1]) == n:
+        raise refuse(RuntimeError, f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    for d in dims:
+        if not -n <= d < n:
+            raise refuse(RuntimeError, f"Rotation dim{dims.index(d)} out of range, dim{dims.index(d)} = {d}")
     k %= 4
     if k == 1:
         return transpose(flip(input, dims[1]), *dims)

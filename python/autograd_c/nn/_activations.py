@@ -145,6 +145,10 @@ def mish(input, inplace=False):
 def prelu(input, weight):
     """x where x > 0, else weight x; weight has one number or one for each channel (dim 1)."""
     push_site()
+    if weight.dim() > 1:
+        raise refuse(RuntimeError, f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}")
+    if weight.numel() > 1 and not input.dim():
+        raise refuse(RuntimeError, "Not allow zero-dim input tensor.")
     if weight.numel() > 1 and input.dim() > 1:
         if input.shape[1] != weight.numel():
             raise refuse(RuntimeError, f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and "

@@ -313,6 +313,8 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
     from .functional import pairwise_distance
 
     push_site()
+    if margin <= 0:
+        raise refuse(ValueError, f"margin must be greater than 0, got {margin}")
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = far.minimum(pairwise_distance(positive, negative, p, eps))
@@ -338,6 +340,9 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     push_site()
     if p not in (1, 2):
         raise refuse(ValueError, "only p == 1 and p == 2 supported")
+    _reduction(reduction)
+    if weight is not None and weight.dim() != 1:
+        raise refuse(ValueError, "weight must be one-dimensional")
     x, t = (input.reshape(1, -1), target.reshape(1)) if input.dim() < 2 else (input, target)
     z = (margin - x.gather(1, t.unsqueeze(1)) + x).clamp(min=0.0)
     if p == 2:
@@ -355,6 +360,11 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     target: class numbers, those after the first -1 of a row are ignored.
     """
     push_site()
+    _reduction(reduction)
+    if input.dim() > 2 or not input.numel() and (input.dim() < 2 or not input.shape[1]):
+        raise refuse(RuntimeError, f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
+    if input.shape != target.shape and (input.dim() or target.numel() != 1):
+        raise refuse(RuntimeError, f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     x, t = (input.reshape(1, -1), target.reshape(1, -1)) if input.dim() < 2 else (input, target)
     n = x.shape[1]
     named = (t < 0).long().cumsum(1) == 0
@@ -373,6 +383,11 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
 
     push_site()
     shape = tuple(linear_weight.shape)
+    if ignore_index is not None and target.is_floating_point():
+        raise refuse(RuntimeError, "ignore_index cannot be specified when target contains probabilities")
+    if len(shape) > 2 and input.dim() < 2:
+        raise refuse(RuntimeError, f"K-dimensional loss defined by linear_weight shape {shape} requires batched input, (N, {shape[-1]}), got "
+                     f"unbatched input with shape {tuple(input.shape)}")
     w, b = linear_weight.reshape(-1, shape[-1]), None if linear_bias is None else linear_bias.reshape(-1)
     logits = linear(input, w, b).reshape(*input.shape[:-1], *shape[:-1])
     return cross_entropy(logits, target, weight=weight, reduction=reduction,

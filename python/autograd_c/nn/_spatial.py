@@ -30,6 +30,10 @@ def same_padding(kernel, dilation):
 def _conv(f, nd, input, weight, bias, stride, padding, dilation, groups):
     stride, dilation = tuple_of(nd, stride, "stride"), tuple_of(nd, dilation, "dilation")
     if isinstance(padding, str):
+        if weight.dim() != nd + 2 or input.dim() not in (nd + 1, nd + 2):
+            m = weight.dim()
+            raise refuse(RuntimeError, f"Expected {m}-dimensional input for {m}-dimensional weight{list(weight.shape)}, but got "
+                         f"{input.dim()}-dimensional input of size {list(input.shape)} instead")
         if padding == "valid":
             padding = (0,) * nd
         elif padding == "same":
@@ -124,7 +128,10 @@ def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 def _max_pool(f, nd, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     k = tuple_of(nd, kernel_size, "kernel_size")
-    s = tuple_of(nd, stride or k, "stride")
+    s = tuple_of(nd, k if stride is None or stride == () or stride == [] else stride, "stride")
+    if input.dim() not in (nd + 1, nd + 2) or 0 in input.shape[input.dim() - nd - 1:]:
+        raise refuse(RuntimeError, f"max_pool{nd}d: Expected {nd + 1}D or {nd + 2}D (batch mode) tensor with optional 0 dim batch size for "
+                     f"input, but got: {list(input.shape)}")
     ints = (nd, *k, *s, *tuple_of(nd, padding, "padding"), *tuple_of(nd, dilation, "dilation"), int(bool(ceil_mode)))
     r = apply_multi(f, "max_pool", (input,), 2, ints)
     return r if return_indices else r[0]
@@ -160,6 +167,8 @@ def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_
     s = tuple_of(nd, stride or k, "stride")
     p = tuple_of(nd, padding, "padding")
     for a, b in zip(p, k):
+        if a < 0:
+            raise refuse(RuntimeError, f"pad must be non-negative, but got pad: {a}")
         if 2 * a > b:
             raise refuse(RuntimeError, f"pad should be at most half of effective kernel size, but got pad={a}, kernel_size={b} and dilation=1")
     if divisor_override == 0:
@@ -255,6 +264,11 @@ def _lp_pool(nd, input, p, kernel_size, stride, ceil_mode):
 
 def _adaptive_sizes(nd, input, output_size):
     out = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * nd
+    if input.dim() < nd + 1:
+        raise refuse(ValueError, f"Input dimension should be at least {nd + 1}")
+    if any(o is not None and o < 0 for o in out):
+        raise refuse(RuntimeError, "adaptive pooling: elements of output_size must be greater than or equal to 0 but received "
+                     f"{{{', '.join(map(str, out))}}}")
     if len(out) != nd:
         raise refuse(RuntimeError, f"adaptive_avg_pool{nd}d: output_size must be {nd}")
     return [n if o is None else int(o) for o, n in zip(out, input.shape[-nd:])]

@@ -245,6 +245,9 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """(x - mean) / sqrt(var + eps) over the last dims, times weight plus bias.  Source: Ba et al., 2016."""
     f = _getframe(1)
     shape = tuple([int(n) for n in (normalized_shape if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,))])
+    if not shape:
+        raise refuse(RuntimeError, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+                     "normalized_shape = []")
     if weight is None and bias is not None:
         push_site()
         return apply_multi(f, "layer_norm", (input,), 3, shape, (float(eps),))[0] + tied_at(None, bias)
@@ -256,6 +259,12 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     """x / sqrt(mean of squares + eps) over the last dims, times weight.  Source: Zhang and Sennrich, 2019."""
     push_site()
     n = len(normalized_shape)
+    if not n:
+        raise refuse(RuntimeError, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+                     "normalized_shape = []")
+    if tuple(input.shape[-n:]) != tuple(normalized_shape):
+        raise refuse(RuntimeError, f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
+                     f"[*{', '.join(map(str, normalized_shape))}], but got input of size{list(input.shape)}")
     if eps is None:
         eps = 2.0**-52 if input.dtype.itemsize == 8 else 2.0**-23
     r = input * (input.square().mean(tuple(range(-n, 0)), keepdim=True) + eps).rsqrt()

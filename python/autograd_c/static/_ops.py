@@ -1,7 +1,9 @@
 """Operations of static graphs under TF1's names: each makes a node."""
 from .. import random as _random
 from .. import _create, _elementwise as _e, _reduce, _shape
+from .._call import binary_at
 from .._dtypes import as_dtype, float32, int64
+from .._ffi import OPS
 from ..nn import functional as _F
 from . import _graph
 from ._graph import Group, Initializer, Node, constant, get_default_graph, make
@@ -24,14 +26,16 @@ _ONE = {"square": _e.square, "sqrt": _e.sqrt, "rsqrt": _e.rsqrt, "exp": _e.exp, 
         "ceil": _e.ceil, "round": _e.round, "logical_not": _e.logical_not, "is_nan": _e.isnan, "reciprocal": _e.reciprocal, "erf": _e.erf}
 _TWO = {"add": _graph.add, "subtract": _graph.subtract, "multiply": _graph.multiply, "divide": _graph.divide, "truediv": _graph.divide,
         "div": _graph.divide, "pow": _graph.power, "floordiv": _graph.floordiv, "mod": _graph.mod,
-        "maximum": lambda x, y: _pairwise(_e.maximum, x, y), "minimum": lambda x, y: _pairwise(_e.minimum, x, y),
+        "maximum": lambda x, y: _pairwise("maximum", x, y), "minimum": lambda x, y: _pairwise("minimum", x, y),
         "equal": lambda x, y: x == y, "not_equal": lambda x, y: x != y, "less": lambda x, y: x < y, "less_equal": lambda x, y: x <= y,
-        "greater": lambda x, y: x > y, "greater_equal": lambda x, y: x >= y, "logical_and": _e.logical_and, "logical_or": _e.logical_or,
+        "greater": lambda x, y: x > y, "greater_equal": lambda x, y: x >= y,
+        "logical_and": lambda x, y: _pairwise("logical_and", x, y), "logical_or": lambda x, y: _pairwise("logical_or", x, y),
         "squared_difference": lambda x, y: _e.square(x - y)}
 
 
-def _pairwise(fn, x, y):
-    return fn(x, y) if isinstance(x, _create.Tensor) else fn(y, x)
+def _pairwise(name, x, y):
+    """A row of two operands, either of which may be a number."""
+    return binary_at(None, OPS[name], name, x, y)
 
 
 for _name, _fn in _ONE.items():
