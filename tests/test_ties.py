@@ -18,10 +18,10 @@ import table_fn_nn  # noqa: F401
 # Rows whose gradient is made of the incoming one alone, in every operand.
 CONSTANT = set("""
     add alias amax amin as_strided as_strided_scatter cast cat ceil cholesky_solve clamp clone cofactor_grad copy ctc_loss_hessian
-    cumsum diagonal embedding expand fill flip floor fold gather index index_add index_put index_select max_all max_dim maximum
-    mean min_all min_dim minimum neg nextafter nll_loss_backward pad permute pool_gather pool_scatter resample resample_back round
-    scatter_add select sign slice solve_lu squeeze sub sum sum_to t transpose tril triu trunc unfold unsafe_view unsqueeze view
-    view_scatter where""".split())
+    cummax cummin cumsum diagonal embedding expand fill flip floor fmax fmin fold gather index index_add index_put index_select
+    kthvalue max_all max_dim maximum mean median median_dim min_all min_dim minimum mode nanmedian nanmedian_dim neg nextafter
+    nll_loss_backward pad permute pool_gather pool_scatter resample resample_back round scatter_add select sign slice solve_lu
+    sort squeeze sub sum sum_to t topk transpose tril triu trunc unfold unsafe_view unsqueeze view view_scatter where""".split())
 ROWS_WITH_GRADIENT = [n for n in ELEMENTWISE + FUNCTIONS if ROWS[n].differentiable]
 
 

@@ -508,9 +508,6 @@ def cat(tensors, dim=0, *, axis=None):
     tensors = list(tensors)
     if not tensors:
         raise refuse(ValueError, "torch.cat(): expected a non-empty list of Tensors")
-    for k, x in enumerate(tensors):
-        if not isinstance(x, Tensor):
-            raise refuse(TypeError, f"expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
     f = _getframe(1)
     if axis is not None:
         dim = axis
