@@ -6,6 +6,7 @@
  * - what is not computed: integers, special values, which derivatives need no kernel.
  * Returns 0 on success. */
 #include "../../csrc/kernels/kernels.h"
+#include "random.h"
 
 #include <float.h>
 #include <math.h>
@@ -53,14 +54,6 @@ static const char *isa;
     }                                 \
   } while (0)
 
-static uint64_t seed = 88172645463325252u;
-static uint64_t rnd(void) {
-  seed ^= seed << 13;
-  seed ^= seed >> 7;
-  seed ^= seed << 17;
-  return seed;
-}
-static double unit(void) { return (double)(rnd() >> 11) * 0x1p-53; }
 
 enum { N = 1024 };
 

@@ -2,6 +2,7 @@
  *
  * Returns 0 on success; prints each failure.  -l adds the long sums (1e8 elements, 400 MB). */
 #include "../../csrc/kernels/kernels.h"
+#include "random.h"
 
 #include <float.h>
 #include <math.h>
@@ -14,7 +15,6 @@ static const size_t size_of[] = {1, 1, 4, 8, 4, 8};
 static const char *const name_of[] = {"bool", "uint8", "int32", "int64", "float32", "float64"};
 static const ag_kernels *K;
 static int failures;
-static uint64_t seed = 88172645463325252u;
 
 #define FAIL(...)                            \
   do {                                       \
@@ -26,14 +26,6 @@ static uint64_t seed = 88172645463325252u;
   } while (0)
 #define LL(x) ((long long)(x))
 
-static uint64_t rnd(void)
-{
-  seed ^= seed << 13;
-  seed ^= seed >> 7;
-  seed ^= seed << 17;
-  return seed;
-}
-static double unit(void) { return (double)(rnd() >> 11) * 0x1p-53; }
 
 static double get(int t, const void *p, int64_t i)
 {

@@ -11,6 +11,7 @@
  * measured in the spacing of the subnormal numbers.  Functions made of several others have no limit here; they are
  * shown.  Returns 0 if nothing is above its limit or wrong. */
 #include "../../csrc/kernels/kernels.h"
+#include "random.h"
 
 #include <float.h>
 #include <math.h>
@@ -125,14 +126,6 @@ static double ulps64(double got, real want) {
   return (double)ldexpl(fabsl((real)got - want), 53 - e);
 }
 
-static uint64_t seed = 88172645463325252u;
-static uint64_t rnd(void) {
-  seed ^= seed << 13;
-  seed ^= seed >> 7;
-  seed ^= seed << 17;
-  return seed;
-}
-static double unit(void) { return (double)(rnd() >> 11) * 0x1p-53; }
 static double from_bits(uint64_t b) {
   double v;
   memcpy(&v, &b, 8);
