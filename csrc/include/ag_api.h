@@ -189,10 +189,11 @@ const ag_params *ag_node_params(const ag_node *n); /* borrowed */
 int ag_op_count(void);
 const char *ag_op_name(int op);
 int ag_op_find(const char *name); /* row number or -1 */
-/* What a row says of itself: kind ("unary", ...), inputs (-1: any number), outputs, flags, texts. */
+/* What a row says of itself: kind ("unary", ...), inputs (-1: any number), outputs, flags, texts.
+ * tensors_only: bit k: a binding's function refuses a plain number as input k. */
 typedef struct ag_op_info {
   const char *name, *grad_name, *kind, *kernel_text, *grad_text[3];
-  int32_t n_in, n_out, n_params, differentiable, in_place, random, mutates;
+  int32_t n_in, n_out, n_params, differentiable, in_place, random, mutates, tensors_only;
   double lo, hi; /* test domain of the inputs */
 } ag_op_info;
 int ag_op_describe(int op, ag_op_info *out);

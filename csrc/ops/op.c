@@ -179,6 +179,7 @@ int ag_op_describe(int op, ag_op_info *out) {
   out->in_place = r->flags & OF_INPLACE_ONLY ? 2 : !(r->flags & (OF_VIEW | OF_NO_INPLACE));
   out->random = (r->flags & OF_RANDOM) != 0;
   out->mutates = (r->flags & OF_INPLACE_ONLY) != 0;
+  out->tensors_only = (r->flags & OF_TENSOR0 ? 1 : 0) | (r->flags & OF_TENSOR1 ? 2 : 0);
   out->lo = r->lo;
   out->hi = r->hi;
   return AG_OK;

@@ -22,7 +22,8 @@ enum {
   OF_BILIN01 = 1 << 15, OF_BILIN12 = 1 << 16, /* each of two inputs, when the other needs a gradient */
   OF_NO_INPLACE = 1 << 17,
   OF_TIED = 1 << 18, /* the gradient is a function of the operands with derivative zero in them: see tie in vjp.c */
-  OF_DIVIDES = 1 << 19      /* elementwise: of integers, a zero in operand 1 is an error */
+  OF_DIVIDES = 1 << 19,     /* elementwise: of integers, a zero in operand 1 is an error */
+  OF_TENSOR0 = 1 << 20, OF_TENSOR1 = 1 << 21 /* Python's function takes no number there, as PyTorch's; operators take all */
 };
 
 enum ag_kind { AG_KIND_EW1, AG_KIND_EW2, AG_KIND_EW3, AG_KIND_CMP1, AG_KIND_CMP2, AG_KIND_SEL3, AG_KIND_FN };

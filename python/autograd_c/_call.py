@@ -1,6 +1,6 @@
 """The ways from Python into an op of the core.
 
-The functions themselves are in C (csrc/python/tensor_base.c): operators and the functions with a row's name, and for
+The functions themselves are in C (csrc/python/calls.inc): operators and the functions with a row's name, and for
 everything else `apply`, `apply1`, `apply2`, `apply_multi` and `apply_inplace`, which take the caller's frame, the op's
 name or number, its tensors and its attributes.  Here stands what C asks for in rare cases, and what gives the functions
 of rows their names in Python.
@@ -8,7 +8,6 @@ of rows their names in Python.
 Adding an elementwise op is one row in ag_ops.inc and one line in _elementwise.py.
 """
 import sys as _sys
-from sys import _getframe
 
 from . import _ffi
 from ._dtypes import BY_CODE, Size

@@ -18,7 +18,7 @@ except ImportError as _error:  # OpenBLAS may lie in another site-packages folde
 
 NULL = ffi.NULL
 lib.agpy_init()
-core = {}  # TensorBase and the functions of csrc/python/tensor_base.c
+core = {}  # TensorBase and the functions of csrc/python/*.inc
 if lib.agpy_types(id(core), id(ffi.typeof("ag_tensor *"))) < 0:
     raise ImportError("autograd_c: the types of the core could not be made")
 
