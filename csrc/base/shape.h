@@ -9,6 +9,15 @@ static inline int ag__dtype_size(int dtype) {
   return size[dtype];
 }
 static inline bool ag__is_float(int dtype) { return dtype >= AG_FLOAT32; }
+/* Greatest common divisor of numbers that are not negative. */
+static inline int64_t ag__gcd(int64_t a, int64_t b) {
+  while (b) {
+    int64_t t = a % b;
+    a = b;
+    b = t;
+  }
+  return a;
+}
 static inline int ag__promote(int a, int b) { return a > b ? a : b; }
 const char *ag__dtype_torch_name(int dtype); /* "torch.FloatTensor", for messages users search for */
 int ag__default_float(void);

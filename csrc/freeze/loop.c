@@ -138,15 +138,6 @@ static int survey(builder *b) {
   return AG_OK;
 }
 
-static int64_t gcd(int64_t x, int64_t y) {
-  while (y) {
-    int64_t t = x % y;
-    x = y;
-    y = t;
-  }
-  return x;
-}
-
 /* Elements per block, from the number of blocks in use: everything at once when it fits. */
 static void choose_block(builder *b, int32_t slots) {
   int64_t n = L1 / ((slots + 2) * b->width) & ~(int64_t)63, period = 1;
@@ -157,7 +148,7 @@ static void choose_block(builder *b, int32_t slots) {
   if (b->flat) return;
   for (int64_t k = 0; k < b->n_ops; k++) {
     if (b->ops[k].how != ROW) continue;
-    int64_t q = b->ops[k].v.geo->numel, both = period / gcd(period, q) * q;
+    int64_t q = b->ops[k].v.geo->numel, both = period / ag__gcd(period, q) * q;
     if (both <= BLOCK_MAX) period = both;
     else {
       b->ops[k].how = PACKED;

@@ -195,15 +195,6 @@ typedef struct conv_run {
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-static int64_t gcd(int64_t a, int64_t b) {
-  while (b) {
-    int64_t t = a % b;
-    a = b;
-    b = t;
-  }
-  return a;
-}
-
 static void conv_end(conv_run *r) {
   ag_temp *t[] = {&r->tg, &r->tat, &r->toff, &r->tw, &r->tx, &r->tc, &r->tb, &r->ta};
   for (int k = 0; k < AG_COUNT(t); k++) ag__temp_free(t[k]);
@@ -277,7 +268,7 @@ static int conv_begin(conv_run *r, const ag_exec *x, const int64_t *xs, const in
 static bool planes_of_x(conv_run *r) {
   ag_k_planes *p = &r->planes;
   for (int d = 0; d < 3; d++) {
-    int64_t period = r->stride[d] / gcd(r->stride[d], r->dil[d]);
+    int64_t period = r->stride[d] / ag__gcd(r->stride[d], r->dil[d]);
     p->in[d] = r->in[d];
     p->slots[d] = r->k[d] < period ? r->k[d] : period;
     p->size[d] = r->out[d] + r->dil[d] * (r->k[d] - 1) / r->stride[d];
@@ -471,7 +462,7 @@ int ag__exec_convolution(const ag_exec *x) {
 
 /* Places place, place + stride, .. of dim d of x are reached by taps first, first + every, ..; how many taps. */
 static int64_t taps_of(const conv_run *r, int d, int64_t place, int64_t *first, int64_t *every) {
-  *every = r->stride[d] / gcd(r->stride[d], r->dil[d]);
+  *every = r->stride[d] / ag__gcd(r->stride[d], r->dil[d]);
   for (int64_t t = 0; t < r->k[d] && t < *every; t++)
     if ((place + r->pad[d] - t * r->dil[d]) % r->stride[d] == 0) {
       *first = t;

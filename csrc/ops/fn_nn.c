@@ -327,6 +327,13 @@ int ag__infer_layer_norm(ag_infer *c) {
   return AG_OK;
 }
 
+/* The first operands (at most `most`) as contiguous memory, in d; whatever happens, the caller frees t. */
+static int contig_operands(const ag_exec *x, int most, const char **d, ag_temp *t) {
+  for (int k = 0; k < x->n_in && k < most; k++)
+    if (!(d[k] = ag__contig(&x->in[k], &t[k]))) return AG_ERR_MEMORY;
+  return AG_OK;
+}
+
 int ag__exec_layer_norm(const ag_exec *x) {
   const ag_raw *a = &x->in[0];
   int64_t n = 1;
@@ -340,9 +347,7 @@ int ag__exec_layer_norm(const ag_exec *x) {
   }
   ag_temp t[3] = {{NULL, 0}};
   const char *d[3] = {NULL};
-  int st = AG_OK;
-  for (int k = 0; k < x->n_in && k < 3 && !st; k++)
-    if (!(d[k] = ag__contig(&x->in[k], &t[k]))) st = AG_ERR_MEMORY;
+  int st = contig_operands(x, 3, d, t);
   if (!st) {
     void *token = ag__long_begin(a->numel * 8, AG_LONG_MATH);
     void *y = x->out[0].data, *mean = x->out[1].data, *rstd = x->out[2].data;
@@ -505,9 +510,7 @@ static int exec_channels(const ag_exec *x, bool dot) {
   ag__split3(a->ndim, a->shape, 1, &outer, &ch, &inner);
   ag_temp t[3] = {{NULL, 0}};
   const char *d[3] = {NULL};
-  int st = AG_OK;
-  for (int k = 0; k < x->n_in && k < 3 && !st; k++)
-    if (!(d[k] = ag__contig(&x->in[k], &t[k]))) st = AG_ERR_MEMORY;
+  int st = contig_operands(x, 3, d, t);
   if (!st) {
     void *token = ag__long_begin(a->numel * 4, AG_LONG_MATH);
     if (dot) ag__k->channel_dot[a->dtype](outer, ch, inner, x->out[0].data, d[0], d[1]);

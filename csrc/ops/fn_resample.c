@@ -125,12 +125,17 @@ static int windows(const ag_params *p, ag_k_convgeom *g) {
   return AG_OK;
 }
 
+/* What unfold and fold ask alike of their operand and parameters. */
+static int sliding(ag_infer *c, ag_k_convgeom *g) {
+  int st = ag__need(c, 1, 10, 0);
+  if (!st) st = ag__need_float(c, c->in[0]->dtype);
+  return st ? st : windows(c->p, g);
+}
+
 int ag__infer_unfold(ag_infer *c) {
   ag_array *x = c->in[0];
   ag_k_convgeom g;
-  int st = ag__need(c, 1, 10, 0);
-  if (!st) st = ag__need_float(c, x->dtype);
-  if (!st) st = windows(c->p, &g);
+  int st = sliding(c, &g);
   if (st) return st;
   const int64_t *s = ag__shape(x);
   if (x->ndim != 4 || s[2] != g.in[0] || s[3] != g.in[1])
@@ -142,9 +147,7 @@ int ag__infer_unfold(ag_infer *c) {
 int ag__infer_fold(ag_infer *c) {
   ag_array *x = c->in[0];
   ag_k_convgeom g;
-  int st = ag__need(c, 1, 10, 0);
-  if (!st) st = ag__need_float(c, x->dtype);
-  if (!st) st = windows(c->p, &g);
+  int st = sliding(c, &g);
   if (st) return st;
   const int64_t *s = ag__shape(x);
   if (x->ndim != 3 || s[1] % (g.k[0] * g.k[1]))
