@@ -8,12 +8,11 @@ import math as _math
 import operator as _operator
 import sys as _sys
 import warnings as _warnings
-from sys import _getframe
 
-from ._call import apply, as_number, wrap
-from ._dtypes import (BY_CODE, BY_TYPESTR, as_dtype, as_size, bool_, check_device, float32, float64, get_default_dtype, int32,
+from ._call import as_number, wrap
+from ._dtypes import (BY_TYPESTR, as_dtype, as_size, bool_, check_device, float32, float64, get_default_dtype, int32,
                       int64, promote_types, uint8)
-from ._ffi import NULL, ffi, lib, made, refuse
+from ._ffi import ffi, lib, refuse
 from ._tensor import Tensor
 
 _SEQUENCE = (list, tuple)

@@ -4,7 +4,7 @@ import math as _math
 from sys import _getframe
 
 from ._call import apply, apply2, not_a_tensor
-from ._ffi import OPS, lib, push_site, refuse
+from ._ffi import OPS, push_site, refuse
 from ._shape import broadcast_shapes, expand_at, reshape_at, unsqueeze
 from ._tensor import Tensor, wrap_dim
 

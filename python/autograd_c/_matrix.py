@@ -1,8 +1,8 @@
 """Linear algebra under its names outside of linalg, among them older spellings of what is there."""
-from . import _create, _linear, linalg
+from . import _create, linalg
 from ._elementwise import where
 from ._ffi import push_site, refuse
-from .linalg import _batched, _made, _permutation, _reflectors, _row, _rows, _same_dtype, _square, _start, _unpacked
+from .linalg import _batched, _made, _permutation, _reflectors, _row, _same_dtype, _square, _start, _unpacked
 
 
 def cholesky(input, upper=False):

@@ -2,9 +2,9 @@
 import math as _math
 from sys import _getframe
 
-from ._call import apply, binary_at, scalar_tensor, tensors_only
+from ._call import apply, binary_at, tensors_only
 from ._elementwise import abs as _abs
-from ._elementwise import exp2, isnan, log2, maximum, minimum, where
+from ._elementwise import exp2, isnan, log2, maximum, where
 from ._ffi import OPS, push_site, refuse
 from ._index import check_put_at, gather, index_put, scatter, scatter_add
 from ._reduce import norm

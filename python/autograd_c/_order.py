@@ -9,7 +9,7 @@ from ._ffi import OPS, lib, push_site, refuse
 from ._index import gather, index_select
 from ._reduce import pair_at
 from ._shape import movedim
-from ._tensor import Tensor, wrap_dim
+from ._tensor import Tensor, spelled, wrap_dim
 
 _CUMMAX = OPS["cummax"]
 _CUMMIN = OPS["cummin"]
@@ -51,19 +51,13 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, axis=None):
 
 def kthvalue(input, k, dim=-1, keepdim=False, *, axis=None, keepdims=None):
     """(value, index) of the k-th smallest along dim, k from 1; in sorted order, equal ones as they stand."""
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     return pair_at("kthvalue", apply_multi(_getframe(1), _KTHVALUE, (input,), 2, (keepdim, dim, k)))
 
 
 def median(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
     """The (lower) median of all elements, or (values, indices) along dim; NaN if there is one."""
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     if dim is None:
         return apply1(_getframe(1), _MEDIAN, input, 0)
     return pair_at("median", apply_multi(_getframe(1), _MEDIAN_DIM, (input,), 2, (keepdim, dim)))
@@ -71,10 +65,7 @@ def median(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
 
 def nanmedian(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
     """median of the elements that are no NaN."""
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     if dim is None:
         return apply1(_getframe(1), _NANMEDIAN, input, 0)
     return pair_at("nanmedian", apply_multi(_getframe(1), _NANMEDIAN_DIM, (input,), 2, (keepdim, dim)))
@@ -82,10 +73,7 @@ def nanmedian(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
 
 def mode(input, dim=-1, keepdim=False, *, axis=None, keepdims=None):
     """(values, indices) of the most frequent, smallest element along dim; the index of its last occurrence."""
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     return pair_at("mode", apply_multi(_getframe(1), _MODE, (input,), 2, (keepdim, dim)))
 
 
@@ -153,20 +141,14 @@ def _quantile(name, input, q, dim, keepdim, interpolation, skip_nan):
 
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", axis=None, keepdims=None):
     """Quantiles q (a number or a vector) along dim, between neighbours by `interpolation`; NaN where there is one."""
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     push_site()
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
 def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", axis=None, keepdims=None):
     """quantile of the elements that are no NaN."""
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     push_site()
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 

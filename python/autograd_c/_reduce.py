@@ -8,7 +8,7 @@ from ._dtypes import as_dtype, get_default_dtype
 from ._elementwise import abs as _abs
 from ._elementwise import cast_at, exp, isfinite, log, sign, sqrt, square, where
 from ._ffi import OPS, lib, push_site, refuse
-from ._tensor import Tensor, wrap_dim
+from ._tensor import Tensor, spelled, wrap_dim
 
 
 _SUM, _MEAN, _SOFTMAX, _LOG_SOFTMAX = OPS["sum"], OPS["mean"], OPS["softmax"], OPS["log_softmax"]
@@ -106,19 +106,13 @@ def prod(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None
 
 
 def nansum(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     push_site()
     return sum(where(input != input, 0, input), dim, keepdim, dtype=dtype)
 
 
 def nanmean(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     push_site()
     ok = input == input
     return sum(where(ok, input, 0), dim, keepdim, dtype=dtype) / sum(ok, dim, keepdim)
@@ -174,10 +168,7 @@ def amin(input, dim=(), keepdim=False, *, axis=None, keepdims=None):
 
 
 def aminmax(input, *, dim=None, keepdim=False, axis=None, keepdims=None):
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     push_site()
     return amin(input, () if dim is None else dim, keepdim), amax(input, () if dim is None else dim, keepdim)
 
@@ -262,10 +253,7 @@ def std(input, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=
 
 def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=None, keepdims=None):
     """(variance, mean)."""
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     push_site()
     dim, unbiased = _swap_bool(dim, unbiased)
     v = _moments(input, dim, keepdim, _correction(unbiased, correction))[0]
@@ -274,10 +262,7 @@ def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None, 
 
 def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=None, keepdims=None):
     """(standard deviation, mean)."""
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     v, m = var_mean(input, dim, unbiased, keepdim, correction=correction)
     return root(v), m
 
@@ -339,10 +324,7 @@ def cumprod(input, dim=None, *, dtype=None, axis=None):
 
 def logsumexp(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
     """log(sum(exp(x))) over dim, without overflow."""
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = spelled(dim, keepdim, axis, keepdims)
     if dim is None:
         raise refuse(TypeError, 'logsumexp() missing 1 required positional arguments: "dim"')
     push_site()

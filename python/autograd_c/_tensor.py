@@ -1,6 +1,6 @@
 """class Tensor: a handle of the C core and the protocols around it.
 
-Operations are added by _methods.py from the function modules.  The base (csrc/python/tensor_base.c) owns the handle
+Operations are added by _methods.py from the function modules.  The base (csrc/python/tensor_base.inc) owns the handle
 `_h` (ag_tensor *) and has the operators, `shape`, `dtype` and the like; `_grad` caches the wrapper of .grad, so that
 `x.grad is x.grad`.  Members that quick.inc has too are taken out of the class at import and called for what is rare.
 """
@@ -427,6 +427,10 @@ def wrap_dim(dim, ndim):
         raise refuse(IndexError, f"Dimension out of range (expected to be in range of [{-low}, {low - 1}], but got {dim})")
     return dim + low if dim < 0 else dim
 
+
+def spelled(dim, keepdim, axis, keepdims):
+    """dim and keepdim, whichever way the user spelled them: axis and keepdims are NumPy's names."""
+    return dim if axis is None else axis, keepdim if keepdims is None else keepdims
 
 
 def _info(t):

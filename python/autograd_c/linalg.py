@@ -26,6 +26,7 @@ from ._shape import broadcast_shapes as _broadcast_shapes
 from ._shape import cat as _cat
 from ._shape import diagonal as _diagonal
 from ._tensor import Tensor as _Tensor
+from ._tensor import spelled as _spelled
 from ._tensor import wrap_dim as _wrap_dim
 
 __all__ = ["LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "householder_product", "inv",
@@ -498,10 +499,7 @@ def _dims_of(dim):
 
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
     """(sum |x|**ord) ** (1/ord) over dim (None: over everything); inf and -inf: extrema, 0: number of non-zeros."""
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = _spelled(dim, keepdim, axis, keepdims)
     _push_site()
     if dtype is not None:
         x = x.to(_as_dtype(dtype))
@@ -551,10 +549,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
 
 def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
     """vector_norm over everything or one dim, matrix_norm where ord is given and there are two dims."""
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
+    dim, keepdim = _spelled(dim, keepdim, axis, keepdims)
     _push_site()
     dims = _dims_of(dim)
     if ord is None:

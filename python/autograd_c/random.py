@@ -7,7 +7,7 @@ from contextlib import contextmanager as _contextmanager
 import os as _os
 from sys import _getframe
 
-from ._call import apply_inplace, as_number, wrap
+from ._call import apply_inplace, wrap
 from ._create import _check_sizes, _finish, _sized
 from ._dtypes import as_dtype, as_size, bool_, check_device, float32, float64, int32, int64, uint8
 from ._ffi import check, ffi, lib, made, push_site, refuse

@@ -2,10 +2,9 @@
 import math as _math
 from sys import _getframe
 
-from .. import _ffi
 from .._call import apply, apply_inplace, tied_at
 from .._elementwise import copy_at, sigmoid, tanh  # noqa: F401  (part of the surface)
-from .._ffi import OPS, push_site, refuse
+from .._ffi import push_site, refuse
 from .._reduce import log_softmax, softmax  # noqa: F401  (part of the surface)
 from .._tensor import wrap_dim
 

@@ -175,7 +175,7 @@ def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_
         raise refuse(RuntimeError, "divisor must be not zero")
     if input.dim() not in (nd + 1, nd + 2):
         raise refuse(RuntimeError, f"avg_pool{nd}d: Expected {nd + 1}D or {nd + 2}D input, but got {list(input.shape)}")
-    lead, size = tuple(input.shape[:-nd]), tuple(input.shape[-nd:])
+    size = tuple(input.shape[-nd:])
     places = [_pool_places(n, kk, st, pp, ceil_mode) for n, kk, st, pp in zip(size, k, s, p)]
     if min(places) < 1:
         raise refuse(RuntimeError, f"Given input size: ({'x'.join(map(str, size))}). Calculated output size: ({'x'.join(map(str, places))}). "

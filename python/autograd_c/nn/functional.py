@@ -2,15 +2,13 @@
 import math as _math
 from sys import _getframe
 
-from .. import _ffi
 from .._call import apply, apply_multi, tied_at
 from .._elementwise import where_at
-from .._ffi import OPS, lib, push_site, refuse
+from .._ffi import lib, push_site, refuse
 from .._linear import matmul_at
 from .._modes import no_grad as _no_grad
 from .._reduce import norm as _norm
 from .._shape import broadcast_tensors as _broadcast_tensors, reshape_at as _reshape_at
-from .._tensor import Tensor
 from ._activations import (celu, elu, gelu, glu, gumbel_softmax, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu,
                            log_softmax, logsigmoid, mish, prelu, relu, relu6, relu_, rrelu, selu, sigmoid, silu, softmax, softmin,
                            softplus, softshrink, softsign, tanh, tanhshrink, threshold)
@@ -27,7 +25,7 @@ from ._spatial import (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_po
                        upsample, upsample_bilinear, upsample_nearest)
 
 __all__ = [n for n in globals() if not n.startswith("_") and n not in (
-    "apply", "apply_multi", "tied_at", "where_at", "OPS", "lib", "push_site", "matmul_at", "Tensor")]
+    "apply", "apply_multi", "tied_at", "where_at", "lib", "push_site", "matmul_at")]
 __all__ += ["linear", "bilinear", "embedding", "embedding_bag", "one_hot", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
             "feature_alpha_dropout", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "local_response_norm",
             "normalize", "cosine_similarity", "pairwise_distance", "pdist", "scaled_dot_product_attention"]

@@ -8,7 +8,7 @@ import itertools as _itertools
 import weakref as _weakref
 
 from .._dtypes import as_dtype, check_device, dtype as _dtype
-from .._ffi import lib, push_site
+from .._ffi import push_site
 from .._modes import no_grad
 from .._tensor import Tensor
 from ._parameter import Buffer, Parameter
