@@ -124,6 +124,32 @@ row("grid_sample_backward", _grid_sample_backward,
     [_backward((1, 1, 3, 4), (2, 2), 2, 1, 1, 3, [1, 0]), _backward((1, 1, 3, 4), (2, 2), 0, 0, 0, 3, [0, 1]),
      _backward((0, 2, 3, 3), (2, 2), 0, 0, 0, 3), _backward((2, 2, 3, 3), (0, 2), 0, 0, 0, 3)], atol=20.0)
 
+# ---- fractional max pooling ------------------------------------------------------------------------------------
+
+
+def _fractional(arrays, ints, floats):
+    x, samples = arrays
+    nd, lead = ints[0], x.shape[:x.ndim - ints[0]]
+    kernel, out, spatial = ints[1:1 + nd], ints[1 + nd:], x.shape[x.ndim - ints[0]:]
+    y, at = np.zeros(lead + tuple(out), x.dtype), np.zeros(lead + tuple(out), np.int64)
+    u = samples.reshape(lead + (nd,)).astype(np.float64)
+    if nd == 2:
+        u = u[..., ::-1]
+    for where in itertools.product(np.ndindex(*lead), np.ndindex(*out)):
+        first = []
+        for i, n, k, m, v in zip(where[1], spatial, kernel, out, u[where[0]]):
+            alpha = (n - k) / (m - 1) if m > 1 else 0.0
+            first.append(n - k if i == m - 1 else int((i + v) * alpha) - int(v * alpha))
+        places = [tuple(a + b for a, b in zip(first, d)) for d in np.ndindex(*kernel)]
+        best = max(places, key=lambda p: x[where[0]][p])
+        y[where[0] + where[1]], at[where[0] + where[1]] = x[where[0]][best], np.ravel_multi_index(best, spatial)
+    return y, at
+
+
+row("fractional_max_pool", _fractional,
+    [dict(inputs=[rnd(2, 3, 7, 6), rnd(2, 3, 2, lo=0.0, hi=1.0)], ints=[2, 2, 3, 4, 3], diff=[0]), dict(inputs=[rnd(2, 5, 5), rnd(1, 2, 2, lo=0.0, hi=1.0)], ints=[2, 2, 2, 1, 4], diff=[0]),
+     dict(inputs=[rnd(1, 2, 4, 5, 6), rnd(1, 2, 3, lo=0.0, hi=1.0)], ints=[3, 2, 1, 2, 3, 4, 2], diff=[0]), dict(inputs=[rnd(0, 2, 4, 4), rnd(0, 2, 2)], ints=[2, 2, 2, 2, 2], diff=[0])], exact=True)
+
 # ---- connectionist temporal classification ---------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@ from . import functional, init, utils  # noqa: F401
 from ._lazy import UninitializedParameter
 from ._parameter import Buffer, Parameter
 from .activation import *  # noqa: F403
+from .attention import MultiheadAttention
 from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .conv import (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, LazyConv1d, LazyConv2d, LazyConv3d)
 from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout

@@ -12,7 +12,10 @@ from .._shape import broadcast_tensors as _broadcast_tensors, reshape_at as _res
 from ._activations import (celu, elu, gelu, glu, gumbel_softmax, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu,
                            log_softmax, logsigmoid, mish, prelu, relu, relu6, relu_, rrelu, selu, sigmoid, silu, softmax, softmin,
                            softplus, softshrink, softsign, tanh, tanhshrink, threshold)
+from ._attention import multi_head_attention_forward, scaled_dot_product_attention
 from ._ctc import ctc_loss
+from ._dropout import (alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout, fractional_max_pool2d,
+                       fractional_max_pool2d_with_indices, fractional_max_pool3d, fractional_max_pool3d_with_indices)
 from ._grid import affine_grid, grid_sample
 from ._losses import (binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, cross_entropy, gaussian_nll_loss,
                       hinge_embedding_loss, huber_loss, kl_div, l1_loss, linear_cross_entropy, margin_ranking_loss, mse_loss,
@@ -25,10 +28,9 @@ from ._spatial import (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_po
                        upsample, upsample_bilinear, upsample_nearest)
 
 __all__ = [n for n in globals() if not n.startswith("_") and n not in (
-    "apply", "apply_multi", "tied_at", "where_at", "lib", "push_site", "matmul_at")]
-__all__ += ["linear", "bilinear", "embedding", "embedding_bag", "one_hot", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
-            "feature_alpha_dropout", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "local_response_norm",
-            "normalize", "cosine_similarity", "pairwise_distance", "pdist", "scaled_dot_product_attention"]
+    "apply", "apply_multi", "tied_at", "where_at", "lib", "push_site", "matmul_at", "Tensor")]
+__all__ += ["linear", "bilinear", "embedding", "embedding_bag", "one_hot", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "local_response_norm",
+            "normalize", "cosine_similarity", "pairwise_distance", "pdist"]
 
 
 def linear(input, weight, bias=None):
@@ -163,77 +165,6 @@ def one_hot(tensor, num_classes=-1):
         if int(tensor.max()) >= num_classes:
             raise refuse(RuntimeError, "Class values must be smaller than num_classes.")
     return (tensor.unsqueeze(-1) == arange(num_classes)).long()
-
-
-# ---- dropout ---------------------------------------------------------------------------------------------
-
-
-def _check_p(p):
-    if not 0.0 <= p <= 1.0:
-        raise refuse(ValueError, f"dropout probability has to be between 0 and 1, but got {p}")
-
-
-def _dropout(input, p, training, inplace, shape):
-    _check_p(p)
-    if not training or p == 0.0:
-        return input
-    if p == 1.0:
-        mask = input.detach().new_zeros(())
-    else:
-        # One uniform number an element; kept ones are scaled by 1 / (1 - p).
-        mask = (input.detach().new_empty(shape).uniform_() >= p).to(input.dtype) * (1.0 / (1.0 - p))
-    return input.mul_(mask) if inplace else input * mask
-
-
-def dropout(input, p=0.5, training=True, inplace=False):
-    """Elements set to 0 with probability p, the others divided by 1 - p.  Source: Srivastava et al., 2014."""
-    push_site()
-    return _dropout(input, p, training, inplace, input.shape)
-
-
-def _features(nd, input):
-    lead = input.dim() - nd
-    return tuple(input.shape[:lead]) + (1,) * nd
-
-
-def dropout1d(input, p=0.5, training=True, inplace=False):
-    """Whole channels of (N, C, L) set to 0."""
-    push_site()
-    return _dropout(input, p, training, inplace, _features(1, input))
-
-
-def dropout2d(input, p=0.5, training=True, inplace=False):
-    """Whole channels of (N, C, H, W) set to 0."""
-    push_site()
-    return _dropout(input, p, training, inplace, _features(2, input))
-
-
-def dropout3d(input, p=0.5, training=True, inplace=False):
-    push_site()
-    return _dropout(input, p, training, inplace, _features(3, input))
-
-
-def _alpha_dropout(input, p, training, inplace, shape):
-    _check_p(p)
-    if not training or p == 0.0:
-        return input
-    alpha = -1.7580993408473766  # selu's value at minus infinity
-    keep = 1.0 - p
-    a = 1.0 / _math.sqrt(keep * (1.0 + alpha * alpha * p)) if keep else 0.0
-    kept = (input.detach().new_empty(shape).uniform_() >= p).to(input.dtype)
-    r = input * (kept * a) + ((1.0 - kept) * alpha * a - alpha * a * p)
-    return input.copy_(r) if inplace else r
-
-
-def alpha_dropout(input, p=0.5, training=False, inplace=False):
-    """Dropout that keeps mean and variance behind selu.  Source: Klambauer et al., 2017."""
-    push_site()
-    return _alpha_dropout(input, p, training, inplace, input.shape)
-
-
-def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
-    push_site()
-    return _alpha_dropout(input, p, training, inplace, tuple(input.shape[:2]) + (1,) * (input.dim() - 2))
 
 
 # ---- normalization ---------------------------------------------------------------------------------------
@@ -372,7 +303,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     return input / _norm(input, p, dim, True).clamp(min=eps).expand_as(input)
 
 
-# ---- distances, attention -----------------------------------------------------------------------------------
+# ---- distances ----------------------------------------------------------------------------------------------
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
@@ -399,33 +330,3 @@ def pdist(input, p=2.0):
     pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
     a, b = [input.index_select(0, tensor([pair[k] for pair in pairs]).long()) for k in (0, 1)]
     return _norm(a - b, float(p), -1)
-
-
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    """softmax(query key^T scale + mask) value: (.., L, E), (.., S, E), (.., S, V) -> (.., L, V).
-
-    attn_mask: bool (True takes part) or a number added; is_causal: each place sees itself and earlier ones;
-    scale: 1 / sqrt(E).  Source: Vaswani et al., 2017.
-    """
-    from .._create import ones
-
-    push_site()
-    rows, cols = query.shape[-2], key.shape[-2]
-    if enable_gqa:
-        times = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
-    scale = 1.0 / _math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = (query * scale) @ key.transpose(-2, -1)
-    if is_causal:
-        if attn_mask is not None:
-            raise refuse(RuntimeError, "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
-        attn_mask = ones(rows, cols).tril() > 0
-    if attn_mask is not None:
-        if attn_mask.dtype.name == "bool":
-            scores = scores.masked_fill(attn_mask.logical_not(), -_math.inf)
-        else:
-            scores = scores + attn_mask
-    weights = softmax(scores, -1)
-    if dropout_p:
-        weights = _dropout(weights, dropout_p, True, False, weights.shape)
-    return weights @ value

@@ -55,9 +55,6 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-NonDynamicallyQuantizableLinear = Linear
-
-
 class Bilinear(Module):
     """x1 W x2 + b for each output feature."""
 
