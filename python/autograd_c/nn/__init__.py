@@ -15,7 +15,7 @@ from .normalization import (BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, In
                             LayerNorm, LocalResponseNorm, RMSNorm)
 from .pooling import *  # noqa: F403
 from .rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
-from .sparse import Embedding
+from .sparse import Embedding, EmbeddingBag
 
-for _name in ("F", "empty"):  # helpers of the star imports
+for _name in ("F", "empty", "refuse", "tuple_of"):  # helpers of the star imports
     globals().pop(_name, None)

@@ -198,3 +198,51 @@ def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, dim=-1):
     index = y.detach().argmax(dim, keepdim=True)
     one = y.detach().new_zeros(y.shape).scatter_(dim, index, 1.0)
     return one - y.detach() + y
+
+
+# ---- in place -----------------------------------------------------------------------------------------------
+
+
+def leaky_relu_(input, negative_slope=0.01):
+    """leaky_relu in place."""
+    push_site()
+    return leaky_relu(input, negative_slope, True)
+
+
+def elu_(input, alpha=1.0):
+    """elu in place."""
+    push_site()
+    return elu(input, alpha, True)
+
+
+def selu_(input):
+    """selu in place."""
+    push_site()
+    return selu(input, True)
+
+
+def celu_(input, alpha=1.0):
+    """celu in place."""
+    push_site()
+    return celu(input, alpha, True)
+
+
+def hardtanh_(input, min_val=-1.0, max_val=1.0):
+    """hardtanh in place."""
+    push_site()
+    return hardtanh(input, min_val, max_val, True)
+
+
+def threshold_(input, threshold, value):
+    """threshold in place."""
+    push_site()
+    return _threshold(input, threshold, value, True)
+
+
+def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
+    """rrelu in place."""
+    push_site()
+    return rrelu(input, lower, upper, training, True)
+
+
+_threshold = threshold

@@ -257,6 +257,11 @@ def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    push_site()
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
 def _lp_pool(nd, input, p, kernel_size, stride, ceil_mode):
     total = _avg_pool(nd, input**p, kernel_size, stride, 0, ceil_mode, True)
     return (total.sign() * total.abs().relu() * _math.prod(tuple_of(nd, kernel_size))) ** (1.0 / p)
@@ -588,3 +593,36 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     push_site()
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """(maxima, their places): max_pool1d with return_indices."""
+    return _max_pool(_getframe(1), 1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
+    """(maxima, their places): adaptive_max_pool1d with return_indices."""
+    push_site()
+    return _adaptive_max_pool(1, input, output_size, True)
+
+
+def max_pool2d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """(maxima, their places): max_pool2d with return_indices."""
+    return _max_pool(_getframe(1), 2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
+    """(maxima, their places): adaptive_max_pool2d with return_indices."""
+    push_site()
+    return _adaptive_max_pool(2, input, output_size, True)
+
+
+def max_pool3d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """(maxima, their places): max_pool3d with return_indices."""
+    return _max_pool(_getframe(1), 3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
+    """(maxima, their places): adaptive_max_pool3d with return_indices."""
+    push_site()
+    return _adaptive_max_pool(3, input, output_size, True)

@@ -9,9 +9,10 @@ from .._linear import matmul_at
 from .._modes import no_grad as _no_grad
 from .._reduce import norm as _norm
 from .._shape import broadcast_tensors as _broadcast_tensors, reshape_at as _reshape_at
-from ._activations import (celu, elu, gelu, glu, gumbel_softmax, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu,
-                           log_softmax, logsigmoid, mish, prelu, relu, relu6, relu_, rrelu, selu, sigmoid, silu, softmax, softmin,
-                           softplus, softshrink, softsign, tanh, tanhshrink, threshold)
+from .._tensor import Tensor
+from ._activations import (celu, celu_, elu, elu_, gelu, glu, gumbel_softmax, hardshrink, hardsigmoid, hardswish, hardtanh, hardtanh_,
+                           leaky_relu, leaky_relu_, log_softmax, logsigmoid, mish, prelu, relu, relu6, relu_, rrelu, rrelu_, selu, selu_,
+                           sigmoid, silu, softmax, softmin, softplus, softshrink, softsign, tanh, tanhshrink, threshold, threshold_)
 from ._attention import multi_head_attention_forward, scaled_dot_product_attention
 from ._ctc import ctc_loss
 from ._dropout import (alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout, fractional_max_pool2d,
@@ -23,14 +24,16 @@ from ._losses import (binary_cross_entropy, binary_cross_entropy_with_logits, co
                       smooth_l1_loss, soft_margin_loss, triplet_margin_loss, triplet_margin_with_distance_loss)
 from ._spatial import (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool2d,
                        adaptive_max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, channel_shuffle, conv1d, conv2d, conv3d,
-                       conv_transpose1d, conv_transpose2d, conv_transpose3d, fold, interpolate, lp_pool1d, lp_pool2d, max_pool1d,
+                       conv_transpose1d, conv_transpose2d, conv_transpose3d, fold, interpolate, lp_pool1d, lp_pool2d, lp_pool3d, max_pool1d,
                        max_pool2d, max_pool3d, max_unpool1d, max_unpool2d, max_unpool3d, pad, pixel_shuffle, pixel_unshuffle, unfold,
-                       upsample, upsample_bilinear, upsample_nearest)
+                       upsample, upsample_bilinear, upsample_nearest,
+                       max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices, adaptive_max_pool1d_with_indices,
+                       adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices)
 
 __all__ = [n for n in globals() if not n.startswith("_") and n not in (
-    "apply", "apply_multi", "tied_at", "where_at", "lib", "push_site", "matmul_at", "Tensor")]
-__all__ += ["linear", "bilinear", "embedding", "embedding_bag", "one_hot", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "local_response_norm",
-            "normalize", "cosine_similarity", "pairwise_distance", "pdist"]
+    "apply", "apply_multi", "tied_at", "where_at", "lib", "push_site", "refuse", "matmul_at", "Tensor")]
+__all__ += ["linear", "bilinear", "embedding", "embedding_bag", "one_hot", "layer_norm", "rms_norm", "group_norm", "batch_norm",
+            "instance_norm", "local_response_norm", "normalize", "cosine_similarity", "pairwise_distance", "pdist"]
 
 
 def linear(input, weight, bias=None):
