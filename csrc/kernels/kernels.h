@@ -60,8 +60,9 @@ typedef void ag_k_pack(int ndim, const int64_t *shape, const int64_t *strides, i
 typedef void ag_k_unpack(int ndim, const int64_t *shape, const int64_t *strides, int64_t start, int64_t n, void *out,
                          const void *x, int size);
 typedef void ag_k_cast(int64_t n, void *out, const void *x);
-/* memcpy past the caches, for results that they could not hold; done when it returns, as other threads see it */
-typedef void ag_k_stream(void *out, const void *x, size_t bytes);
+/* memcpy past the caches, for results that they could not hold; other threads see it, and what was so copied before, when
+ * a call with last != 0 returns */
+typedef void ag_k_stream(void *out, const void *x, size_t bytes, int last);
 
 /* ---- matrix product, no BLAS: C = alpha * op(A) op(B) + beta * C, row-major, ld in elements ----
  * Each element is one sum in ascending k, by FMA where the instruction set has it, whatever the sizes. */

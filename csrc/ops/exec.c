@@ -3,7 +3,7 @@
 #include "ops/par.h"
 
 /* Bytes of all operands from which results go past the caches, which are rarely larger; elements of a block on that way. */
-enum { STREAM_FROM = 32 << 20, STREAM_BLOCK = 1024 };
+enum { STREAM_FROM = 32 << 20, STREAM_BLOCK = 512 };
 /* Above this many elements other threads of the host language may run meanwhile. */
 enum { LONG_WORK = 1 << 16 };
 
@@ -63,7 +63,7 @@ static int streamed(void *ctx, int slot, int64_t from, int64_t to) {
     const int64_t m = to - start < STREAM_BLOCK ? to - start : STREAM_BLOCK;
     for (int k = 0; k < b->n_ops; k++) part.op[k] = b->op[k] ? b->op[k] + start * b->size[k] : NULL;
     whole(&part, slot, 0, m);
-    ag__k->stream(b->out + start * b->out_size, buf, (size_t)(m * b->out_size));
+    ag__k->stream(b->out + start * b->out_size, buf, (size_t)(m * b->out_size), start + m == to);
   }
   return AG_OK;
 }

@@ -58,7 +58,7 @@ static const struct {
 #define V(name, limit) {#name, R_##name, limit, d_##name, l_##name}
     U(exp, 2),   U(exp2, 2),  U(expm1, 2), U(log, 2),      U(log2, 2), U(log10, 2), U(log1p, 2), U(sqrt, 0.5), V(rsqrt, 2),
     U(sin, 2),   U(cos, 2),   U(tan, 2),   U(asin, 2),     U(acos, 2), U(atan, 2),  U(sinh, 2),  U(cosh, 2),   U(tanh, 2),
-    U(erf, 2),   U(erfc, 2),  V(sigmoid, 2), V(silu, 0),   V(gelu, 0),
+    U(asinh, 2), U(acosh, 2), U(atanh, 2), U(erf, 2),      U(erfc, 2), V(sigmoid, 2), V(silu, 0),  V(gelu, 0),
 #undef U
 #undef V
 };
