@@ -4,7 +4,7 @@ from sys import _getframe
 
 from ._call import (METHODS, apply, apply1, apply_inplace, as_number, binary, binary_at, inplace_at, not_a_tensor, scalar_tensor, tensors_only,
                     unary, wrap)
-from ._dtypes import BY_CODE, as_dtype, bool_, get_default_dtype, int32, int64, uint8
+from ._dtypes import BY_CODE, as_dtype, bool_, float64, get_default_dtype, int32, int64, uint8
 from ._ffi import OPS, lib, push_site, refuse
 from ._tensor import Tensor
 
@@ -246,7 +246,15 @@ def pow_(self, exponent):
 
 
 DUNDERS = {"__ipow__": pow_}
-float_power = pow
+
+
+def float_power(input, exponent):
+    """input ** exponent in float64; either may be a number."""
+    f = _getframe(1)
+    if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
+        raise not_a_tensor("float_power", "self", 1, input)
+    a, b = [cast_at(f, x, float64) if isinstance(x, Tensor) else float(x) if as_number(x) is not None else x for x in (input, exponent)]
+    return pow_at(f, a, b)
 
 
 def round(input, *, decimals=0):
@@ -446,6 +454,8 @@ def frac(input):
 def logit(input, eps=None):
     """log(p / (1 - p)); eps clamps p to [eps, 1 - eps]."""
     push_site()
+    if not input.is_floating_point():
+        input = input.to(get_default_dtype())
     if eps is not None:
         input = clamp(input, eps, 1 - eps)
     return log(input) - log1p(-input)

@@ -272,7 +272,7 @@ def index_put(input, indices, values, accumulate=False):
 # ---- by dim ------------------------------------------------------------------------------------------
 
 
-def _same_dtype(t, source, text):
+def same_dtype(t, source, text):
     if isinstance(source, Tensor) and source.dtype is not t.dtype:
         raise refuse(RuntimeError, text.format(t.dtype.scalar_name, source.dtype.scalar_name))
 
@@ -357,7 +357,7 @@ def _grid(f, index, dim):
 
 def _scatter(f, call, t, dim, index, src, accumulate):
     dim = wrap_dim(dim, t.dim())
-    _same_dtype(t, src, "scatter(): Expected self.dtype to be equal to src.dtype, but got {} and {}")
+    same_dtype(t, src, "scatter(): Expected self.dtype to be equal to src.dtype, but got {} and {}")
     if (t.dim() or 1) != (index.dim() or 1):
         raise refuse(RuntimeError, "Index tensor must have the same number of dimensions as self tensor")
     if isinstance(src, Tensor) and (src.dim() or 1) != (index.dim() or 1):
@@ -421,7 +421,7 @@ def index_add_(self, dim, index, source, *, alpha=1):
 def _index_write(f, call, t, dim, index, source):
     d = wrap_dim(dim, t.dim())
     index = _vector(f, index, "index_copy")
-    _same_dtype(t, source, "index_copy_(): self and source expected to have the same dtype, but got (self) {} and (source) {}")
+    same_dtype(t, source, "index_copy_(): self and source expected to have the same dtype, but got (self) {} and (source) {}")
     if source.dim() and t.dim():
         if source.dim() == t.dim() and source.shape[d] != index.shape[0]:
             raise refuse(IndexError, f"index_copy_(): Number of indices ({index.shape[0]}) should be equal to source.size(dim) ({source.shape[d]})")
@@ -511,7 +511,7 @@ def masked_scatter(input, mask, source):
     push_site()
     if mask.dtype is not bool_:
         raise refuse(RuntimeError, f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.scalar_name}")
-    _same_dtype(input, source, "masked_scatter: expected self and source to have same dtypes but got {} and {}")
+    same_dtype(input, source, "masked_scatter: expected self and source to have same dtypes but got {} and {}")
     shape = _meet(input, mask)
     f = None  # the pushed position; a frame kept in its own locals would live until gc
     mask = expand_at(f, mask, shape)
@@ -542,7 +542,7 @@ def _long(index, name):
 def check_put_at(t, index, source):
     """Raises unless put(t, index, source) makes sense; positions are checked by index_put."""
     _long(index, "put_")
-    _same_dtype(t, source, "put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}")
+    same_dtype(t, source, "put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}")
     if index.numel() != source.numel():
         raise refuse(IndexError, "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
                      f"{source.numel()}, index.numel() = {index.numel()}")

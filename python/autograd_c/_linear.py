@@ -107,30 +107,52 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     if beta == 1 and alpha == 1:
         return apply(f, "addmm", (input, mat1, mat2))
     push_site()
-    return input * beta + mm(mat1, mat2) * alpha if beta else mm(mat1, mat2) * alpha
+    return _combined(input, mm(mat1, mat2), beta, alpha)
+
+
+def _combined(input, product, beta, alpha, mixed=False):
+    """beta * input + alpha * product in input's dtype; beta 0: without input.  mixed: of two dtypes the wider one."""
+    if input.dtype is not product.dtype and not mixed:
+        raise refuse(RuntimeError, f"self and mat2 must have the same dtype, but got {input.dtype.scalar_name} and {product.dtype.scalar_name}")
+    if not input.is_floating_point():
+        beta, alpha = (bool(beta), bool(alpha)) if input.dtype.name == "bool" else (int(beta), int(alpha))
+    if tuple(input.shape) != tuple(product.shape):
+        input = expand_at(_getframe(1), input, tuple(product.shape))
+    r = product if alpha == 1 else product * alpha
+    if not beta:
+        return r
+    if input.dtype.name == "bool":
+        return r | input
+    return (input if beta == 1 else input * beta) + r
 
 
 def addmv(input, mat, vec, *, beta=1, alpha=1):
+    """beta * input + alpha * (mat @ vec)."""
     push_site()
-    return input * beta + mv(mat, vec) * alpha if beta else mv(mat, vec) * alpha
+    return _combined(input, mv(mat, vec), beta, alpha)
 
 
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1):
+    """beta * input + alpha * the sum of the products batch1[i] @ batch2[i]."""
     push_site()
-    r = bmm(batch1, batch2).sum(0) * alpha
-    return input * beta + r if beta else r
+    r = bmm(batch1, batch2)
+    return _combined(input, r.sum(0, dtype=r.dtype), beta, alpha)
 
 
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
+    """beta * input + alpha * bmm(batch1, batch2)."""
     push_site()
-    r = bmm(batch1, batch2) * alpha
-    return input * beta + r if beta else r
+    return _combined(input, bmm(batch1, batch2), beta, alpha)
 
 
 def addr(input, vec1, vec2, *, beta=1, alpha=1):
+    """beta * input + alpha * outer(vec1, vec2)."""
     push_site()
-    r = outer(vec1, vec2) * alpha
-    return input * beta + r if beta else r
+    product = outer(vec1, vec2)
+    for name, x in (("beta", beta), ("alpha", alpha)):
+        if isinstance(x, float) and not input.is_floating_point() and not product.is_floating_point():
+            raise refuse(RuntimeError, f"For integral input tensors, argument {name} must not be a floating point number.")
+    return _combined(input, product, beta, alpha, True)
 
 
 def outer(input, vec2):
@@ -162,9 +184,9 @@ def tensordot(a, b, dims=2):
     da, db = [wrap_dim(d, a.dim()) for d in da], [wrap_dim(d, b.dim()) for d in db]
     for x, y in zip(da, db):
         if a.shape[x] == 1:  # sizes of 1 broadcast
-            b = b.sum(y, True)
+            b = b.sum(y, True, dtype=b.dtype)
         elif b.shape[y] == 1:
-            a = a.sum(x, True)
+            a = a.sum(x, True, dtype=a.dtype)
         if a.shape[x] != b.shape[y]:
             raise refuse(RuntimeError, f"contracted dimensions need to match, but first has size {a.shape[x]} in dim {x} and second has size "
                          f"{b.shape[y]} in dim {y}")

@@ -146,7 +146,9 @@ class _Methods:
 
     def sum_to_size(self, *size):
         """Sums over dims until the shape is `size`: the reverse of broadcasting."""
-        return apply(_getframe(1), "sum_to", (self,), as_size(size))
+        f, size = _getframe(1), as_size(size)
+        t = self if self.is_floating_point() or tuple(self.shape) == size else cast_at(f, self, int64)  # as sum does
+        return apply(f, "sum_to", (t,), size)
 
     def put_(self, index, source, accumulate=False):
         """Writes source at positions of the flattened tensor."""

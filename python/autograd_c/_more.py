@@ -3,10 +3,11 @@ import math as _math
 from sys import _getframe
 
 from ._call import apply, binary_at, tensors_only
+from ._dtypes import get_default_dtype
 from ._elementwise import abs as _abs
-from ._elementwise import exp2, isnan, log2, maximum, where
+from ._elementwise import exp2, isnan, log2, maximum, minimum, where
 from ._ffi import OPS, push_site, refuse
-from ._index import check_put_at, gather, index_put, scatter, scatter_add
+from ._index import check_put_at, gather, index_put, same_dtype, scatter, scatter_add
 from ._reduce import norm
 from ._shape import (as_strided, cat, diagonal, expand, narrow, permute, reshape, split, squeeze, t, transpose,
                      unbind, unfold, unsqueeze, view)
@@ -137,14 +138,14 @@ def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1, axis=None):
 
     push_site()
     d = wrap_dim(dim, y.dim())
-    n = y.shape[d]
-    mid = (narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) / 2
+    n = max(y.shape[d], 1) - 1
+    mid = narrow(y, d, min(y.shape[d], 1), n) + narrow(y, d, 0, n)
     if x is None:
-        return cumsum(mid * dx, d)
+        return cumsum(mid * dx, d) / 2
     step = diff(x) if x.dim() == 1 else diff(x, dim=dim)
     if x.dim() == 1 and y.dim() > 1:
         step = reshape(step, (1,) * d + (-1,) + (1,) * (y.dim() - d - 1))
-    return cumsum(mid * step, d)
+    return cumsum(mid * step, d) / 2
 
 
 def gradient(input, *, spacing=None, dim=None, edge_order=1):
@@ -168,12 +169,14 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1):
 
 def _gradient(x, d, spacing, order):
     n = x.shape[d]
+    if not x.is_floating_point():
+        x = x.to(get_default_dtype())
 
     def at(k, length=1):
         return narrow(x, d, k, length)
 
     if isinstance(spacing, Tensor) and spacing.dim():
-        h = (spacing[1:] - spacing[:-1]).to(x.dtype)
+        h = (spacing[1:] - spacing[:-1]).to(x.dtype)  # of whole coordinates, too
         h = reshape(h, (1,) * d + (-1,) + (1,) * (x.dim() - d - 1))
     else:
         h = x.new_full((1,) * d + (n - 1,) + (1,) * (x.dim() - d - 1), float(spacing))
@@ -201,40 +204,50 @@ def _full_index(index, like, dim):
 
 def _reduce_into(input, d, index, src, reduce, include_self):
     """The work of scatter_reduce and index_reduce: index has src's shape."""
+    if not input.is_floating_point():  # in int64, without gradients
+        return _reduced(input.long(), d, index, src.long(), reduce, include_self, input.dtype).to(input.dtype)
+    return _reduced(input, d, index, src, reduce, include_self)
+
+
+def _reduced(input, d, index, src, reduce, include_self, whole=None):
+    """whole: the dtype that int64 operands stand for."""
     src = src[tuple([slice(0, n) for n in index.shape])]
     one = src.new_ones(tuple(index.shape))
     touched = scatter_add(input.new_zeros(tuple(input.shape)), d, index, one)
     hit = touched > 0
     if reduce in ("sum", "mean"):
-        base = input if include_self else where(hit, 0.0, input)
+        base = input if include_self else where(hit, 0, input)
         r = scatter_add(base, d, index, src)
         if reduce == "mean":
-            count = touched + 1 if include_self else where(hit, touched, 1.0)
-            r = where(hit, r / count, input)
+            count = touched + 1 if include_self else where(hit, touched, 1)
+            if whole:
+                r = r.to(whole).long() // count  # the sum as that dtype holds it
+            r = where(hit, r if whole else r / count, input)
         return r
     if reduce == "prod":
         return _product_into(input, d, index, src, hit, include_self)
-    sign = 1.0 if reduce == "amax" else -1.0
-    with_no_graph = where(hit, -_math.inf, sign * input.detach()) if not include_self else sign * input.detach()
-    best = _running_max(with_no_graph, d, index, sign * src.detach()) * sign
+    pick, worst = (maximum, -2**63 if whole else -_math.inf) if reduce == "amax" else (minimum, 2**63 - 1 if whole else _math.inf)
+    best = _running(pick, input.detach() if include_self else where(hit, worst, input.detach()), d, index, src.detach())
+    if whole:
+        return best
     # Equal extremes share the gradient.
     mine = (src == gather(best, d, index)).to(src.dtype)
-    own = (input == best).to(src.dtype) if include_self else where(hit, 0.0, input.new_ones(tuple(input.shape)))
+    own = (input == best).to(src.dtype) if include_self else where(hit, 0, input.new_ones(tuple(input.shape)))
     count = scatter_add(own, d, index, mine)
-    r = scatter_add(where(own > 0, input, 0.0) * own, d, index, where(mine > 0, src, 0.0) * mine)
+    r = scatter_add(where(own > 0, input, 0) * own, d, index, where(mine > 0, src, 0) * mine)
     return where(hit, r / count, input)
 
 
-def _running_max(best, d, index, src):
-    """best raised to src's values at index along d, slice by slice (no graph)."""
+def _running(pick, best, d, index, src):
+    """best or src's values at index along d, whichever pick takes, slice by slice (no graph)."""
     for k in range(index.shape[d]):
         i, s = narrow(index, d, k, 1), narrow(src, d, k, 1)
-        best = scatter(best, d, i, maximum(gather(best, d, i), s))
+        best = scatter(best, d, i, pick(gather(best, d, i), s))
     return best
 
 
 def _product_into(input, d, index, src, hit, include_self):
-    r = input if include_self else where(hit, 1.0, input)
+    r = input if include_self else where(hit, 1, input)
     for k in range(index.shape[d]):
         i, s = narrow(index, d, k, 1), narrow(src, d, k, 1)
         r = scatter(r, d, i, gather(r, d, i) * s)
@@ -246,6 +259,9 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     push_site()
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise refuse(RuntimeError, f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    same_dtype(input, src, "scatter(): Expected self.dtype to be equal to src.dtype")
+    if reduce == "mean" and input.dtype.name == "bool":
+        raise refuse(NotImplementedError, "\"scatter_gather_tensor_cpu_reduce_mean\" not implemented for 'Bool'")
     if not input.dim():
         return reshape(scatter_reduce(reshape(input, (1,)), 0, reshape(index, (1,)), reshape(src, (1,)), reduce, include_self=include_self), ())
     return _reduce_into(input, wrap_dim(dim, input.dim()), index, src, reduce, include_self)
@@ -256,6 +272,7 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     push_site()
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise refuse(RuntimeError, f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    same_dtype(input, source, "index_reduce_(): self ({}) and source ({}) must have the same scalar type")
     if not input.dim():
         return reshape(index_reduce(reshape(input, (1,)), 0, reshape(index, (-1,)), reshape(source, (1,)), reduce,
                                     include_self=include_self), ())

@@ -67,13 +67,18 @@ def _typed(f, t, dtype):
     return t if dtype is None else cast_at(f, t, as_dtype(dtype))
 
 
+def _back(f, t, dtype):
+    """A result in the dtype asked for: whole numbers add up in int64, whatever was asked."""
+    return t if dtype is None or lib.ag_tensor_dtype(t._h) >= lib.AG_FLOAT32 else cast_at(f, t, as_dtype(dtype))
+
+
 def sum(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
     """Sum over all elements or over dim (a number or several).  Integers and bools add up in int64."""
     f = _getframe(1)
     if not isinstance(input, Tensor):
         raise not_a_tensor("sum", "input", 1, input)
     if dtype is not None:
-        input = _typed(f, input, dtype)
+        return _back(f, apply(f, "sum", (_typed(f, input, dtype),), _ints(input, dim, keepdim, axis, keepdims)), dtype)
     if axis is None and keepdims is None:
         if dim is None:
             return apply1(f, _SUM, input, 1 if keepdim else 0, 1)
@@ -102,7 +107,7 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None
 def prod(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
     """Product over all elements or over dim."""
     f = _getframe(1)
-    return apply(f, "prod", (_typed(f, input, dtype),), _ints(input, dim, keepdim, axis, keepdims))
+    return _back(f, apply(f, "prod", (_typed(f, input, dtype),), _ints(input, dim, keepdim, axis, keepdims)), dtype)
 
 
 def nansum(input, dim=None, keepdim=False, *, dtype=None, axis=None, keepdims=None):
@@ -312,14 +317,14 @@ def cumsum(input, dim=None, *, dtype=None, axis=None):
     """Running sum along dim."""
     f = _getframe(1)
     t = _typed(f, input, dtype)
-    return apply(f, "cumsum", (t,), (wrap_dim(dim if dim is not None else axis, t.dim()),))
+    return _back(f, apply(f, "cumsum", (t,), (wrap_dim(dim if dim is not None else axis, t.dim()),)), dtype)
 
 
 def cumprod(input, dim=None, *, dtype=None, axis=None):
     """Running product along dim."""
     f = _getframe(1)
     t = _typed(f, input, dtype)
-    return apply(f, "cumprod", (t,), (wrap_dim(dim if dim is not None else axis, t.dim()),))
+    return _back(f, apply(f, "cumprod", (t,), (wrap_dim(dim if dim is not None else axis, t.dim()),)), dtype)
 
 
 def logsumexp(input, dim=None, keepdim=False, *, axis=None, keepdims=None):
@@ -411,6 +416,8 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
     push_site()
     if input.dim() > 2:
         raise refuse(RuntimeError, f"cov(): expected input to have two or fewer dimensions but got an input with {input.dim()} dimensions")
+    if input.dtype.name == "bool":
+        raise refuse(RuntimeError, "cov(): bool dtype is not supported for input")
     count = input.shape[-1] if input.dim() else 1
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is None:
@@ -426,6 +433,8 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
         if not lib.ag_tracing() and bool(any(given.detach() < 0)):
             raise refuse(RuntimeError, f"cov(): {name} cannot be negative")
     x = input.reshape(1, -1) if input.dim() < 2 else input
+    if not x.is_floating_point():
+        x = x.to(get_default_dtype())
     w = None
     for extra in (fweights, aweights):
         if extra is not None:
@@ -462,13 +471,17 @@ def trapezoid(y, x=None, *, dx=1.0, dim=-1, axis=None):
     push_site()
     d = wrap_dim(dim, y.dim())
     n = y.shape[d]
-    mid = (narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) / 2
+    if y.dtype.name == "bool":
+        raise refuse(RuntimeError, "trapezoid: received a bool input for `y`, but bool is not supported")
+    if not n:
+        return sum(y, d, dtype=y.dtype)
     if x is None:
-        return sum(mid * dx, d)
+        return (sum(y, d) - (y.select(d, 0) + y.select(d, -1)) * 0.5) * dx
+    mid = narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)
     step = diff(x) if x.dim() == 1 else diff(x, dim=dim)
     if x.dim() == 1 and y.dim() > 1:
         step = step.reshape(*([1] * d), -1, *([1] * (y.dim() - d - 1)))
-    return sum(mid * step, d)
+    return sum(mid * step, d) / 2
 
 
 trapz = trapezoid

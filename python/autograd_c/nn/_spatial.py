@@ -269,8 +269,10 @@ def _lp_pool(nd, input, p, kernel_size, stride, ceil_mode):
 
 def _adaptive_sizes(nd, input, output_size):
     out = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * nd
-    if input.dim() < nd + 1:
-        raise refuse(ValueError, f"Input dimension should be at least {nd + 1}")
+    if input.dim() not in (nd + 1, nd + 2):
+        if out is output_size and input.dim() < nd + 1:
+            raise refuse(ValueError, f"Input dimension should be at least {nd + 1}")
+        raise refuse(RuntimeError, f"adaptive pooling: Expected {nd + 1}D or {nd + 2}D tensor, but got {list(input.shape)}")
     if any(o is not None and o < 0 for o in out):
         raise refuse(RuntimeError, "adaptive pooling: elements of output_size must be greater than or equal to 0 but received "
                      f"{{{', '.join(map(str, out))}}}")

@@ -60,7 +60,7 @@ def bilinear(input1, input2, weight, bias=None):
     lead = tuple(input1.shape[:-1])
     a = input1.reshape(-1, input1.shape[-1])
     b = input2.reshape(-1, input2.shape[-1])
-    r = ((a @ weight) * b).sum(-1).t().reshape(*lead, weight.shape[0])
+    r = ((a @ weight) * b).sum(-1, dtype=input1.dtype).t().reshape(*lead, weight.shape[0])
     return r if bias is None else r + bias
 
 
@@ -243,7 +243,12 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     if n < 2:
         if not input.numel():
             return input.clone()
-        raise refuse(IndexError, "Dimension out of range (expected to be in range of [-1, 0], but got 1)")
+        if running_mean is None:
+            raise refuse(IndexError, "Dimension out of range (expected to be in range of [-1, 0], but got 1)")
+    channels = input.shape[1] if n > 1 else 0
+    for name, given in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
+        if given is not None and given.numel() != channels:
+            raise refuse(RuntimeError, f"{name} should contain {channels} elements not {given.numel()}")
     dims = (0, *range(2, n))
     if training:
         count = input.numel() // max(input.shape[1], 1)
