@@ -236,3 +236,38 @@ def test_mvlgamma(p):
     g, = torch.autograd.grad(y.sum(), t, create_graph=True)
     np.testing.assert_allclose(g.detach().numpy(), sum(torch.digamma(t.detach() - j / 2).numpy() for j in range(p)), rtol=1e-13)
     assert torch.autograd.gradgradcheck(lambda v: torch.mvlgamma(v, p), (t,)) if hasattr(torch.autograd, "gradgradcheck") else True
+
+
+# Where a branch that is not taken overflows, or a ratio of two exponentials does, the second derivative must still be the true one.
+SECOND = {
+    "elu": (torch.nn.functional.elu, {800.0: 0, 1e20: 0, 0.0: 1, -2.0: math.exp(-2)}),
+    "selu": (torch.nn.functional.selu, {800.0: 0, -2.0: 1.0507009873554805 * 1.6732632423543772 * math.exp(-2)}),
+    "celu": (lambda x: torch.nn.functional.celu(x, 2.0), {1600.0: 0, -2.0: math.exp(-1) / 2}),
+    "sinc": (torch.sinc, {0.0: -math.pi**2 / 3, 1e-9: -math.pi**2 / 3, 0.049999: -3.26555257525657631, 0.050001: -3.26555063279182195, 1.0: 2.0}),
+    "log_ndtr": (special.log_ndtr, {0.0: -2 / math.pi, 100.0: 0, 1e5: 0, -5.0: -0.967303565382887775, 2.0: -0.113548051688576449}),
+    "softplus": (torch.nn.functional.softplus, {800.0: 0, -800.0: 0, 0.0: 0.25}),
+    "logsigmoid": (torch.nn.functional.logsigmoid, {800.0: 0, -800.0: 0, 0.0: -0.25}),
+    "logaddexp": (lambda x: torch.logaddexp(x, x.new_tensor(0.0)), {1600.0: 0, -1600.0: 0, 0.0: 0.25, 1.0: 0.19661193324148185}),
+    "logaddexp2": (lambda x: torch.logaddexp2(x, x.new_tensor(0.0)), {1600.0: 0, -1600.0: 0, 0.0: 0.25 * math.log(2)}),
+    "copysign": (lambda x: torch.copysign(x * x, x), {3.0: 2, -3.0: -2, 1e-160: 2}),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("name", SECOND)
+def test_second_derivative_far_out(name, dtype):
+    fn, wanted = SECOND[name]
+    for v, want in wanted.items():
+        if dtype is torch.float32 and 0 < abs(v) < 1e-30:
+            continue
+        x = torch.tensor(v, dtype=dtype, requires_grad=True)
+        g, = torch.autograd.grad(fn(x), x, create_graph=True)
+        h, = torch.autograd.grad(g, x)
+        rel = 1e-8 if dtype is torch.float64 else 2e-4
+        assert h.item() == pytest.approx(want, rel=rel, abs=1e-12), (name, v)
+
+
+def test_slope_of_power_by_its_exponent_at_zero():
+    x, y = torch.tensor(0.0, dtype=torch.float64, requires_grad=True), torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    g, = torch.autograd.grad(x**y, y, create_graph=True)
+    assert [h.item() for h in torch.autograd.grad(g, (x, y))] == [0.0, 0.0]

@@ -134,6 +134,7 @@ int ag__give(ag_vjp *c, int i, ag_tensor *r) {
 #define ERF(a) ag__b1(c, AG_OP_erf, a)
 #define DIGAMMA(a) ag__b1(c, AG_OP_digamma, a)
 #define ERFCX(a) ag__b1(c, AG_OP_erfcx, a)
+#define NDTR(a) ag__b1(c, AG_OP_ndtr, a)
 #define I0(a) ag__b1(c, AG_OP_i0, a)
 #define I1(a) ag__b1(c, AG_OP_i1, a)
 #define I0E(a) ag__b1(c, AG_OP_i0e, a)
