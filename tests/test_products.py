@@ -47,3 +47,33 @@ def test_einsum_edges():
         ac.einsum("ii->i", ac.ones(1, 3))
     with pytest.raises(RuntimeError, match="does not broadcast"):
         ac.einsum("ij,jk->ik", ac.ones(2, 3), ac.ones(4, 5))
+
+
+def test_einsum_takes_the_cheap_path(monkeypatch):
+    """A chain whose cheap order is from the right: left to right makes a 300 x 300 product first."""
+    pytest.importorskip("opt_einsum")
+    from autograd_c import _linear
+
+    rng = np.random.default_rng(3)
+    a, b, c = [rng.standard_normal(s) for s in ((300, 2), (2, 300), (300, 1))]
+    _linear._path.cache_clear()
+    assert _linear._path(("ij", "jk", "kl"), "il", tuple({"i": 300, "j": 2, "k": 300, "l": 1}.items()))[0] == (1, 2)
+    ts = [ac.tensor(x, requires_grad=True) for x in (a, b, c)]
+    y = ac.einsum("ij,jk,kl->il", *ts)
+    assert np.allclose(y.detach().numpy(), a @ (b @ c))
+    grads = ac.autograd.grad(y.sum(), ts)
+    monkeypatch.setitem(__import__("sys").modules, "opt_einsum", None)  # not installed: from left to right
+    _linear._path.cache_clear()
+    assert _linear._path(("ij", "jk", "kl"), "il", ())[0] == (0, 1)
+    z = ac.einsum("ij,jk,kl->il", *ts)
+    assert np.allclose(z.detach().numpy(), y.detach().numpy())
+    for g, h in zip(grads, ac.autograd.grad(z.sum(), ts)):
+        assert np.allclose(g.numpy(), h.numpy())
+    _linear._path.cache_clear()
+    for terms in ("ab,bc,cd,de->ae", "a,b,c->abc", "ij,ij,ij->", "bi,ij,bj->b"):
+        left = terms.split("->")[0].split(",")
+        xs = [rng.standard_normal([dict(zip("abcdeij", (2, 3, 4, 2, 3, 5, 4)))[k] for k in t]) for t in left]
+        want = np.einsum(terms, *xs)
+        assert np.allclose(ac.einsum(terms, *map(ac.tensor, xs)).numpy(), want), terms
+    monkeypatch.undo()
+    _linear._path.cache_clear()

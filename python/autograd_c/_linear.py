@@ -253,7 +253,8 @@ def einsum(equation, *operands):
 
     The other spelling: einsum(x, [0, 1, 2], y, [0, 2, 3], [0, 1, 3]), numbers for letters, Ellipsis for "...".
 
-    Operands are contracted from left to right, each pair as one batched matrix product.
+    Each pair is contracted as one batched matrix product; three and more operands in the order opt_einsum finds when it
+    is installed (extra `einsum`), else from left to right.
     """
     push_site()
     if isinstance(equation, Tensor):
@@ -294,10 +295,11 @@ def einsum(equation, *operands):
                 raise refuse(RuntimeError, f"einsum(): subscript {c} has size {n} for operand which does not broadcast with previously seen "
                              f"size {sizes[c]}")
             sizes[c] = max(n, sizes.get(c, 1)) if n else 0
-    ta, a = ops[0]
-    for k, (tb, b) in enumerate(ops[1:], 1):
-        later = set(out).union(*[t for t, _ in ops[k + 1:]])
-        ta, a = _contract(ta, a, tb, b, later, sizes)
+    for i, j in _path(tuple(t for t, _ in ops), out, tuple(sizes.items())):
+        (ta, a), (tb, b) = ops[i], ops[j]
+        ops = [o for k, o in enumerate(ops) if k not in (i, j)]
+        ops.append(_contract(ta, a, tb, b, set(out).union(*[t for t, _ in ops]), sizes))
+    (ta, a), = ops
     gone = [k for k, c in enumerate(ta) if c not in out]
     if gone:
         a = a.sum(gone)
@@ -306,6 +308,23 @@ def einsum(equation, *operands):
         if c not in ta:
             raise refuse(RuntimeError, f"einsum(): output subscript {c} does not appear in the equation for any input operand")
     return a.permute([ta.index(c) for c in out]) if ta != out else a
+
+
+@_lru_cache(maxsize=256)
+def _path(terms, out, sizes):
+    """Pairs of positions to contract: both operands leave the list, their product joins its end."""
+    n = len(terms)
+    if n > 2:
+        try:
+            from opt_einsum import contract_path
+        except ImportError:
+            pass
+        else:
+            sizes = dict(sizes)
+            path, _ = contract_path(f"{','.join(terms)}->{out}", *[tuple(sizes[c] for c in t) for t in terms], shapes=True)
+            if all(len(pair) == 2 for pair in path):
+                return [tuple(sorted(pair)) for pair in path]
+    return [(0, 1)] + [(0, k) for k in range(n - 2, 0, -1)] if n > 2 else [(0, 1)] * (n - 1)
 
 
 @_lru_cache(maxsize=256)
