@@ -235,8 +235,9 @@ CONVOLUTIONS = [  # x, w, ints
     ((2, 2, 4, 3), (2, 2, 2, 2), [2, 1, 1, 0, 0, 1, 1, 1]), ((1, 2, 4, 5), (2, 1, 2, 3), [2, 2, 1, 1, 2, 1, 1, 2]), ((1, 3, 4, 4), (3, 1, 2, 2), [2, 1, 2, 0, 1, 2, 1, 3]),
     ((2, 2, 3, 3), (3, 2, 1, 1), [2, 1, 1, 0, 0, 1, 1, 1]), ((1, 1, 3, 2, 3), (2, 1, 2, 2, 2), [3, 1, 1, 1, 0, 1, 0, 1, 1, 1, 1]), ((0, 2, 4), (3, 2, 2), [1, 1, 0, 1, 1])]
 row("convolution", _conv, [([rnd(*x), rnd(*w, seed=1)], i) for x, w, i in CONVOLUTIONS] +
-    [([rnd(2, 2, 4), rnd(3, 2, 2, seed=1), rnd(3)], [1, 1, 1, 1, 1]), ([rnd(1, 2, 3, 3), rnd(2, 2, 2, 2, seed=1), rnd(2)], [2, 1, 1, 0, 0, 1, 1, 1])], sums=True)
-row("conv_grad_input", _conv_grad_input, [([rnd(*_y_shape(x, w, i)), rnd(*w, seed=1)], i + list(x)) for x, w, i in CONVOLUTIONS], sums=True)
+    [([rnd(2, 2, 4), rnd(3, 2, 2, seed=1), rnd(3)], [1, 1, 1, 1, 1]), ([rnd(1, 2, 3, 3), rnd(2, 2, 2, 2, seed=1), rnd(2)], [2, 1, 1, 0, 0, 1, 1, 1])], sums=True,
+    types=(np.int64,))
+row("conv_grad_input", _conv_grad_input, [([rnd(*_y_shape(x, w, i)), rnd(*w, seed=1)], i + list(x)) for x, w, i in CONVOLUTIONS], sums=True, types=(np.int64,))
 row("conv_grad_weight", _conv_grad_weight, [([rnd(*_y_shape(x, w, i)), rnd(*x, seed=1)], i + list(w)) for x, w, i in CONVOLUTIONS], sums=True)
 
 
@@ -265,7 +266,7 @@ def _max_pool(arrays, ints, floats):
 row("max_pool", _max_pool,
     [([rnd(2, 2, 6)], [1, 2, 2, 0, 1, 0]), ([rnd(1, 7)], [1, 3, 2, 1, 1, 1]), ([rnd(2, 5, 5)], [2, 2, 2, 2, 2, 0, 0, 1, 1, 0]),
      ([rnd(1, 2, 5, 4)], [2, 3, 2, 2, 1, 1, 1, 1, 1, 1]), ([rnd(1, 6, 6)], [2, 2, 2, 1, 1, 0, 0, 2, 3, 0]), ([rnd(1, 3, 3, 4)], [3, 2, 2, 2, 1, 1, 2, 0, 0, 0, 1, 1, 1, 0]),
-     dict(inputs=[np.array([[1.0, np.nan, 0.0, 3.0]])], ints=[1, 2, 2, 0, 1, 0], diff=[], note="nan"), ([rnd(0, 2, 4)], [1, 2, 2, 0, 1, 0])], exact=True)
+     dict(inputs=[np.array([[1.0, np.nan, 0.0, 3.0]])], ints=[1, 2, 2, 0, 1, 0], diff=[], note="nan"), ([rnd(0, 2, 4)], [1, 2, 2, 0, 1, 0])], exact=True, types=WHOLE)
 
 
 def _pool_scatter(arrays, ints, floats):
@@ -319,9 +320,9 @@ def _resample_back(arrays, ints, floats):
 
 PLACES = np.array([[0, 1], [2, -1], [3, 3]])
 row("resample", _resample, [dict(inputs=[rnd(2, 4), PLACES, rnd(3, 2)], ints=[1], diff=[0]), dict(inputs=[rnd(2, 4, 3), PLACES, rnd(3, 2)], ints=[-2], diff=[0]),
-                            dict(inputs=[rnd(4), PLACES, rnd(3, 2)], ints=[0], diff=[0]), dict(inputs=[rnd(0, 4), PLACES, rnd(3, 2)], ints=[1], diff=[0])], atol=1.0)
+                            dict(inputs=[rnd(4), PLACES, rnd(3, 2)], ints=[0], diff=[0]), dict(inputs=[rnd(0, 4), PLACES, rnd(3, 2)], ints=[1], diff=[0])], atol=1.0, types=(np.int64,))
 row("resample_back", _resample_back, [dict(inputs=[rnd(2, 3), PLACES, rnd(3, 2)], ints=[1, 4], diff=[0]), dict(inputs=[rnd(2, 3, 2), PLACES, rnd(3, 2)], ints=[1, 5], diff=[0]),
-                                      dict(inputs=[rnd(0, 3), PLACES, rnd(3, 2)], ints=[1, 4], diff=[0])], atol=1.0)
+                                      dict(inputs=[rnd(0, 3), PLACES, rnd(3, 2)], ints=[1, 4], diff=[0])], atol=1.0, types=(np.int64,))
 
 
 def _windows(ints):

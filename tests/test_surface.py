@@ -221,6 +221,74 @@ def test_empty_trapezoids():
         same(lambda m, x: m.trapezoid(x, x[0]), np.zeros((2, n)))
 
 
+@whole(I, I.astype(np.int32), SMALL)
+def test_max_pools_of_whole_numbers(a):
+    x = (np.arange(2 * 3 * 6 * 7).reshape(2, 3, 6, 7) * 37 % 251 - (0 if a.dtype == np.uint8 else 100)).astype(a.dtype)
+    x[0, 0, :3] = x.min()
+    for k in (dict(kernel_size=2), dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=(2, 3), stride=1, padding=(1, 0), dilation=2, ceil_mode=True)):
+        same(lambda m, x: m.nn.functional.max_pool2d(x, return_indices=True, **k), x)
+    same(lambda m, x: m.nn.functional.max_pool3d(x, 2, 1, 1, return_indices=True), x)
+    y, at = ag.nn.functional.max_pool2d(ag.tensor([[[0, 7, 3], [5, 0, 7]]], dtype=getattr(ag, a.dtype.name)), 2, 1, return_indices=True)
+    assert y.tolist() == [[[7, 7]]] and at.tolist() == [[[1, 1]]] and y.dtype.name == a.dtype.name
+
+
+def test_average_pools_of_whole_numbers():
+    F = "avg_pool1d", "avg_pool2d", "avg_pool3d"
+    x = np.arange(2 * 3 * 6 * 7 * 5).reshape(2, 3, 6, 7, 5) * 37 % 251 - 100
+    for nd in (1, 2, 3):
+        for k in (dict(kernel_size=2), dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=3, stride=2, padding=1, ceil_mode=True, count_include_pad=False)):
+            same(lambda m, x: getattr(m.nn.functional, F[nd - 1])(x, **k), x[(0,) * (3 - nd)])
+    same(lambda m, x: m.nn.functional.avg_pool2d(x, 2, divisor_override=-3), x[0])
+    same(lambda m, x: m.nn.functional.local_response_norm(x, 3), x)
+    same(lambda m, x: m.nn.functional.unfold(x, 2, padding=1), x[0] > 0)
+    huge = 2**60 + 1  # no float holds it
+    assert ag.nn.functional.avg_pool1d(ag.tensor([[huge, huge, -5, -6]]), 2).tolist() == [[huge, -5]]
+
+
+def test_convolutions_of_whole_numbers():
+    rng = np.random.default_rng(0)
+    for nd in (1, 2, 3):
+        x, w, b = rng.integers(-9, 9, (2, 4) + (6, 5, 4)[:nd]), rng.integers(-9, 9, (6, 2) + (3, 2, 2)[:nd]), rng.integers(-9, 9, 6)
+        conv, back = f"conv{nd}d", f"conv_transpose{nd}d"
+        for k in (dict(), dict(stride=2, padding=1), dict(dilation=2, padding=2)):
+            same(lambda m, x, w, b: getattr(m.nn.functional, conv)(x, w, b, groups=2, **k), x, w, b)
+            same(lambda m, x, w: getattr(m.nn.functional, back)(x[:, :1], w[:1], groups=1, **k), x, w)
+            same(lambda m, x, w, b: getattr(m.nn.functional, back)(x, w[:4], b[:4], groups=2, **k), x, w, b)
+        same(lambda m, x, w: getattr(m.nn.functional, conv)(x[0, :2], w, padding="same"), x, w)
+        same(lambda m, x, w: getattr(m.nn.functional, back)(x, w[:4], stride=2, output_padding=1), x, w)
+    huge = 2**60 + 1
+    one = ag.nn.functional.conv1d(ag.tensor([[1, huge, 2, 3]]), ag.tensor([[[1, -1]]]))
+    assert one.tolist() == [[1 - huge, huge - 2, -1]] and one.dtype is ag.int64
+    assert ag.nn.functional.conv_transpose1d(ag.tensor([[1, huge]]), ag.tensor([[[1, -1]]])).tolist() == [[1, huge - 1, -huge]]
+    with pytest.raises(NotImplementedError):
+        ag.nn.functional.conv1d(ag.tensor([[1, 2]], dtype=ag.int32), ag.tensor([[[1]]], dtype=ag.int32))
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_pictures_of_bytes(mode, antialias):
+    x = (np.arange(2 * 3 * 11 * 8).reshape(2, 3, 11, 8) * 97 % 256).astype(np.uint8)
+    for k in (dict(size=(5, 9)), dict(size=(13, 4), align_corners=True), dict(size=(20, 31)), dict(scale_factor=0.7), dict(size=(1, 2))):
+        same(lambda m, x: m.nn.functional.interpolate(x, mode=mode, antialias=antialias, **k), x)
+        same(lambda m, x: m.nn.functional.interpolate(x, mode=mode, antialias=antialias, **k), np.concatenate([x, x], 1))
+    y = ag.nn.functional.interpolate(ag.tensor([[[[0, 255], [100, 200]]]], dtype=ag.uint8), size=(2, 4), mode="bilinear", antialias=antialias)
+    assert y.tolist() == [[[[0, 64, 191, 255], [100, 125, 175, 200]]]] and y.dtype is ag.uint8
+
+
+def test_windows_of_whole_numbers_frozen():
+    F = ag.nn.functional
+
+    def step(x, w):
+        return F.conv2d(x, w, padding=1), F.conv_transpose2d(x, w), F.max_pool2d(x, 2, 1), F.max_pool2d(x.int(), 2, 1), F.avg_pool2d(x, 2, 1), ag.sum(x, 1, dtype=ag.uint8)
+
+    frozen = ag.freeze(step)
+    for seed in (0, 1, 2):
+        rng = np.random.default_rng(seed)
+        x, w = ag.tensor(rng.integers(-99, 99, (2, 1, 6, 5))), ag.tensor(rng.integers(-9, 9, (1, 1, 3, 3)))
+        for a, b in zip(step(x, w), frozen(x, w)):
+            assert a.dtype is b.dtype and a.tolist() == b.tolist()
+
+
 # ---- refusals ------------------------------------------------------------------------------------------
 
 

@@ -111,7 +111,7 @@ static int conv_shapes(const ag_infer *c, conv *v, int nx, const int64_t *xs, in
 
 static int same_types(const ag_infer *c) {
   ag_array *a = c->in[0], *b = c->in[1];
-  int st = ag__need_float(c, a->dtype);
+  int st = a->dtype == AG_INT64 && c->row->op != AG_OP_conv_grad_weight ? AG_OK : ag__need_float(c, a->dtype);
   if (!st && a->dtype != b->dtype)
     st = ag__fail(AG_ERR_RUNTIME, "Input type (%s) and %s type (%s) should be the same", ag__dtype_torch_name(a->dtype),
                   c->row->op == AG_OP_conv_grad_weight ? "gradient" : "weight", ag__dtype_torch_name(b->dtype));
@@ -394,6 +394,12 @@ static void conv_all(conv_job *j) {
   }
 }
 
+static int whole_conv(const ag_exec *x, const int64_t *xs, bool back) {
+  conv v;
+  conv_geometry(&v, x->p, xs, x->in[1].shape);
+  return ag__whole_conv(x, &v.geom, v.groups, back);
+}
+
 static void *conv_token(const conv *v) { return ag__long_begin(v->n * v->cout * v->ck * v->nout, AG_LONG_MATH); }
 
 static void fill_rows(int dtype, int64_t rows, int64_t n, void *y, const void *b) {
@@ -437,6 +443,7 @@ static void forward_piece(const conv_job *j, conv_run *r, int64_t k, int64_t pie
 int ag__exec_convolution(const ag_exec *x) {
   const ag_raw *out = &x->out[0];
   if (out->numel == 0) return AG_OK;
+  if (out->dtype == AG_INT64) return whole_conv(x, x->in[0].shape, false);
   conv_run r;
   int st = conv_begin(&r, x, x->in[0].shape, x->in[1].shape);
   if (st) return st;
@@ -581,6 +588,7 @@ int ag__exec_conv_grad_input(const ag_exec *x) {
     memset(out->data, 0, (size_t)out->numel * (size_t)ag__dtype_size(out->dtype));
     return AG_OK;
   }
+  if (out->dtype == AG_INT64) return whole_conv(x, out->shape, true);
   conv_run r;
   int st = conv_begin(&r, x, out->shape, x->in[1].shape);
   if (st) return st;

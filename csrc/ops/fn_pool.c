@@ -34,7 +34,7 @@ int ag__infer_max_pool(ag_infer *c) {
   int nd = (int)p->i[0];
   ag_array *x = c->in[0];
   if ((st = ag__need(c, 1, 2 + 4 * nd, 0))) return st;
-  if (!ag__k->maxpool[x->dtype])
+  if (x->dtype == AG_BOOL)
     return ag__fail(AG_ERR_NOT_IMPLEMENTED, "\"max_pool%dd\" not implemented for '%s'", nd, ag__scalar_name(x->dtype));
   char a[160], b[160];
   if (x->ndim < nd)
@@ -73,13 +73,23 @@ int ag__exec_max_pool(const ag_exec *x) {
   ag_temp t;
   const char *data = ag__contig(a, &t);
   if (!data) return AG_ERR_MEMORY;
-  int64_t taps = 1;
+  int64_t taps = 1, *at = (int64_t *)(void *)x->out[1].data;
   for (int d = 0; d < g.nd; d++) taps *= g.k[d];
   void *token = ag__long_begin(x->out[0].numel * taps, AG_LONG_MATH);
-  ag__par_maxpool(a->dtype, &g, x->out[0].data, (int64_t *)(void *)x->out[1].data, data);
+  int st = AG_OK;
+  if (a->dtype == AG_UINT8 || a->dtype == AG_INT32) { /* by way of int64 */
+    ag_temp wide = {NULL, 0}, most = {NULL, 0};
+    if (ag__temp(&wide, (size_t)a->numel * 8) && ag__temp(&most, (size_t)x->out[0].numel * 8)) {
+      ag__par_cast(a->dtype, AG_INT64, a->numel, wide.data, data);
+      ag__par_maxpool(AG_INT64, &g, most.data, at, wide.data);
+      ag__par_cast(AG_INT64, a->dtype, x->out[0].numel, x->out[0].data, most.data);
+    } else st = AG_ERR_MEMORY;
+    ag__temp_free(&most);
+    ag__temp_free(&wide);
+  } else ag__par_maxpool(a->dtype, &g, x->out[0].data, at, data);
   ag__blocking_end(token);
   ag__temp_free(&t);
-  return AG_OK;
+  return st;
 }
 
 /* ---- pool_scatter, pool_gather: planes of values at flat positions; ints: nd, spatial shape of the large side ---- */

@@ -9,7 +9,7 @@
 static int infer_resample(ag_infer *c, bool back) {
   ag_array *x = c->in[0], *idx = c->in[1], *w = c->in[2];
   int dim, st = ag__need(c, 3, back ? 2 : 1, 0);
-  if (!st) st = ag__need_float(c, x->dtype);
+  if (!st && x->dtype != AG_INT64) st = ag__need_float(c, x->dtype);
   if (!st) st = ag__wrap_dim(c->p->i[0], x->ndim, &dim);
   if (st) return st;
   if (x->ndim < 1 || idx->dtype != AG_INT64 || w->dtype != x->dtype || idx->ndim != 2 ||
@@ -61,6 +61,7 @@ int ag__infer_resample_back(ag_infer *c) { return infer_resample(c, true); }
           for (int64_t j = 0; j < inner; j++) q[j] += f * g[j];                                                          \
         }                                                                                                                \
   }
+RESAMPLE(i64, uint64_t) /* int64, which wraps around: sums of windows */
 RESAMPLE(f32, float)
 RESAMPLE(f64, double)
 
@@ -80,7 +81,8 @@ static int exec_resample(const ag_exec *x, bool back) {
       st = ag__fail(AG_ERR_INDEX, "%s(): place %lld is out of %lld", x->row->name, (long long)((const int64_t *)d[1])[k], (long long)n);
   if (!st) {
     void *token = ag__long_begin(outer * m * taps * inner, AG_LONG_MATH), *o = out->data;
-    if (out->dtype == AG_FLOAT32) (back ? resample_back_f32 : resample_f32)(outer, m, n, inner, taps, d[1], d[2], d[0], o);
+    if (out->dtype == AG_INT64) (back ? resample_back_i64 : resample_i64)(outer, m, n, inner, taps, d[1], d[2], d[0], o);
+    else if (out->dtype == AG_FLOAT32) (back ? resample_back_f32 : resample_f32)(outer, m, n, inner, taps, d[1], d[2], d[0], o);
     else (back ? resample_back_f64 : resample_f64)(outer, m, n, inner, taps, d[1], d[2], d[0], o);
     ag__blocking_end(token);
   }

@@ -50,6 +50,9 @@ static inline void ag__start_from(const ag_raw *out, const ag_raw *x) {
   else ag__par_pack(x->ndim, x->shape, x->strides, x->numel, out->data, x->data, size);
 }
 
+/* A convolution of int64 or, back, its adjoint in x (in: x, w and perhaps a bias, or y and w). */
+int ag__whole_conv(const ag_exec *x, const ag_k_convgeom *g, int64_t groups, bool back);
+
 /* "2 x 3": sizes as PyTorch's messages about windows give them. */
 static inline char *ag__by_text(int n, const int64_t *s, char *buf, size_t size) {
   size_t at = 0;

@@ -383,7 +383,7 @@ static int pool_planes(void *ctx, int slot, int64_t from, int64_t to) {
 }
 
 void ag__par_maxpool(int dtype, const ag_k_convgeom *g, void *out, int64_t *idx, const void *x) {
-  planes p = {g, ag__k->maxpool[dtype], out, idx, x, 1, 1, ag__dtype_size(dtype)};
+  planes p = {g, dtype == AG_INT64 ? ag__whole_maxpool : ag__k->maxpool[dtype], out, idx, x, 1, 1, ag__dtype_size(dtype)};
   int64_t taps = 1;
   for (int d = 0; d < g->nd; d++) {
     p.n_in *= g->in[d];

@@ -50,6 +50,7 @@ void ag__par_layer_norm(int dtype, int64_t outer, int64_t n, const void *x, cons
 void ag__par_scale_shift(int dtype, int64_t outer, int64_t c, int64_t inner, void *out, const void *x, const void *a, const void *b);
 void ag__par_cumulate(int dtype, int64_t outer, int64_t n, int64_t inner, void *out, const void *x, int prod);
 void ag__par_random(ag_k_random *fn, int dtype, int64_t n, void *out, uint64_t seed, uint64_t counter, double a, double b);
+ag_k_maxpool ag__whole_maxpool; /* fn_whole.c: the one of int64 */
 void ag__par_maxpool(int dtype, const ag_k_convgeom *g, void *out, int64_t *idx, const void *x);
 void ag__par_sgd(int dtype, int64_t n, void *p, const void *g, void *buf, const double *h, int flags);
 void ag__par_adam(int dtype, int64_t n, void *p, const void *g, void *m, void *v, const double *h, int flags);

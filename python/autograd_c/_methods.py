@@ -147,7 +147,7 @@ class _Methods:
     def sum_to_size(self, *size):
         """Sums over dims until the shape is `size`: the reverse of broadcasting."""
         f, size = _getframe(1), as_size(size)
-        t = self if self.is_floating_point() or tuple(self.shape) == size else cast_at(f, self, int64)  # as sum does
+        t = self if self.is_floating_point() or size and tuple(self.shape) == size else cast_at(f, self, int64)  # as sum does
         return apply(f, "sum_to", (t,), size)
 
     def put_(self, index, source, accumulate=False):

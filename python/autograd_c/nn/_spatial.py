@@ -185,9 +185,15 @@ def _avg_pool(nd, input, kernel_size, stride, padding, ceil_mode, count_include_
     x = tied_at(f, input)
     for d, (n, kk, st, pp, o) in enumerate(zip(size, k, s, p, places)):
         x = _resample(f, x, d - nd, _window_table, n, kk, st, pp, o)
+    counts = [_window_counts(*v, bool(count_include_pad)) for v in zip(size, k, s, p, places)]
+    if not x.is_floating_point():  # the parts behind the point are dropped
+        if divisor_override is not None:
+            return x.div(divisor_override, rounding_mode="trunc")
+        for d, c in enumerate(counts):
+            x = x.div(tensor([int(v) for v in c]).view(-1, *[1] * (nd - d - 1)), rounding_mode="trunc")
+        return x
     if divisor_override is not None:
         return x / float(divisor_override)
-    counts = [_window_counts(*v, bool(count_include_pad)) for v in zip(size, k, s, p, places)]
     if all(c[1:] == c[:-1] for c in counts):
         return x / float(_math.prod([c[0] for c in counts]))
     for d, c in enumerate(counts):
@@ -214,15 +220,16 @@ def _table(maker, args, code):
     most = max([len(row) for row in rows], default=0) or 1
     full = [list(row) + [(-1, 0.0)] * (most - len(row)) for row in rows]
     places = _array("q", [j for row in full for j, _ in row])
-    weights = _array("f" if code == lib.AG_FLOAT32 else "d", [v for row in full for _, v in row])
+    kind = "f" if code == lib.AG_FLOAT32 else "d" if code == lib.AG_FLOAT64 else "q"
+    weights = _array(kind, [v if kind != "q" else int(v) for row in full for _, v in row])
     return (len(rows), most), places, weights
 
 
 def _resample(f, x, dim, maker, *args):
     """Along dim: out[i] = sum over the terms (place, weight) of row i of the table maker(*args)."""
     code = lib.ag_tensor_dtype(x._h)
-    if code < lib.AG_FLOAT32:
-        raise refuse(NotImplementedError, f"not implemented for {x.dtype}")
+    if code < lib.AG_FLOAT32 and (code != lib.AG_INT64 or maker not in (_window_table, _whole_table)):
+        raise refuse(NotImplementedError, f"not implemented for '{x.dtype.scalar_name}'")
     shape, places, weights = _table(maker, args, code)
     at = wrap(lib.ag_from_data(2, shape, lib.AG_INT64, ffi.from_buffer(places)))
     return apply(f, "resample", (x, at, wrap(lib.ag_from_data(2, shape, code, ffi.from_buffer(weights)))), (dim,))
@@ -289,6 +296,8 @@ def _bins(n, o):
 def _adaptive_avg_pool(nd, input, output_size):
     out = _adaptive_sizes(nd, input, output_size)
     size = tuple(input.shape[-nd:])
+    if not input.is_floating_point():
+        raise refuse(NotImplementedError, f"\"adaptive_avg_pool{nd}d\" not implemented for '{input.dtype.scalar_name}'")
     if all(o == 1 for o in out):
         return input.mean(tuple(range(-nd, 0)), keepdim=True)
     if all(o and n % o == 0 for n, o in zip(size, out)):
@@ -415,7 +424,10 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     single = input.dim() == 3
     x = input.unsqueeze(0) if single else input
     k, dil, p, s = [tuple_of(2, v) for v in (kernel_size, dilation, padding, stride)]
-    r = apply(None, "unfold", (x,), (*k, *dil, *p, *s, *x.shape[-2:]))
+    flags = x.dtype.name == "bool"
+    r = apply(None, "unfold", (x.float() if flags else x,), (*k, *dil, *p, *s, *x.shape[-2:]))
+    if flags:
+        r = r.bool()
     return r.squeeze(0) if single else r
 
 
@@ -474,6 +486,7 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     """Resizes the dims after (N, C): mode nearest, nearest-exact, area; linear, bilinear, trilinear, bicubic.
 
     antialias: bilinear and bicubic stretch their filter where the result is the smaller one.
+    Bytes: bilinear and bicubic by weights of 16 bits, rounded after each dim, the last one first.
     """
     push_site()
     nd = input.dim() - 2
@@ -506,8 +519,17 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         return x
     if {1: "linear", 2: "bilinear", 3: "trilinear"}.get(nd) != mode and (nd, mode) != (2, "bicubic"):
         raise refuse(NotImplementedError, f"interpolate: mode {mode!r} for {input.dim()}-D input is not supported")
+    make = _smooth_table if antialias else _interpolation_table
+    if nd == 2 and x.dtype.name == "uint8":
+        x = x.long()
+        for d in (1, 0):
+            if sizes[d] != out[d]:
+                args = (make, mode == "bicubic", sizes[d], out[d], float(scales[d]) if scales[d] else None, bool(align_corners))
+                x = _resample(None, x, 2 + d, _whole_table, *args)
+                bits = _whole_weights(*args)[1]
+                x = ((x + (1 << bits >> 1)) // (1 << bits)).clamp(0, 255)
+        return x.byte()
     for d, (n, o, s) in enumerate(zip(sizes, out, scales)):
-        make = _smooth_table if antialias else _interpolation_table
         x = _resample(None, x, 2 + d, make, mode == "bicubic", n, o, float(s) if s else None, bool(align_corners))
     return x
 
@@ -530,6 +552,26 @@ def _interpolation_table(cubic, n, o, s, align_corners):
             taps = [(k, 1.0 - (at - k)), (min(k + 1, n - 1), at - k)]
         rows.append(taps)
     return rows
+
+
+@_lru_cache(maxsize=64)
+def _whole_weights(make, *args):
+    """The table make(*args) for bytes: weights as 16-bit whole numbers in units of 2**-bits, and bits."""
+    rows = []
+    for row in make(*args):
+        taps = {}
+        for j, v in row:
+            taps[j] = taps.get(j, 0.0) + v
+        rows.append(taps)
+    most = max([v for taps in rows for v in taps.values()])
+    bits = 0
+    while bits < 22 and int(0.5 + most * (2 << bits)) < 1 << 15:
+        bits += 1
+    return [[(j, int(v * (1 << bits) + (0.5 if v >= 0 else -0.5))) for j, v in taps.items()] for taps in rows], bits
+
+
+def _whole_table(*args):
+    return _whole_weights(*args)[0]
 
 
 def _smooth_table(cubic, n, o, s, align_corners):

@@ -300,8 +300,10 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     s = tuple(input.shape)
     if len(s) < 3:
         raise refuse(ValueError, f"Expected 3D or higher dimensionality input (got {len(s)} dimensions)")
+    if not input.numel():
+        return input
     squares = pad(input.square().reshape(s[0], 1, s[1], _math.prod(s[2:])), (0, 0, size // 2, (size - 1) // 2))
-    mean = avg_pool2d(squares, (size, 1), 1).reshape(s) if input.numel() else input
+    mean = avg_pool2d(squares, (size, 1), 1).reshape(s)
     return input / (mean * alpha + k) ** beta
 
 
