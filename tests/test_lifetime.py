@@ -1,4 +1,5 @@
 """Nothing leaks, nothing recurses, nothing is lost when memory runs out."""
+import copy
 import gc
 import os
 import subprocess
@@ -498,3 +499,38 @@ threading.Thread(target=lambda: [x * 2 for _ in range(2000)], daemon=True).start
 """
     r = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert r.returncode == 0 and r.stderr == "", r.stderr
+
+
+def test_no_tensor_without_a_handle():
+    """What would be a tensor of nothing is refused where it would be made."""
+    base = ag.Tensor.__base__
+    for make in (base, lambda: base.__new__(ag.Tensor), lambda: base.__new__(ag.Tensor, None), lambda: object.__new__(ag.Tensor),
+                 lambda: base.__new__(ag.Tensor, ag._ffi.NULL), lambda: base.__new__(ag.Tensor, ag.ones(1)._h, 2), lambda: base.__new__(ag.Tensor, handle=3)):
+        with pytest.raises(TypeError):
+            make()
+    x = ag.ones(2)
+    for wrong in (ag._ffi.NULL, None, 3):
+        with pytest.raises((ValueError, TypeError)):
+            x._h = wrong
+    with pytest.raises(AttributeError):
+        del x._h
+    assert x.tolist() == [1, 1] and ag.Tensor.__new__(ag.Tensor).shape == (0,)
+
+
+def test_classes_of_tensors():
+    class Plain(ag.Tensor):
+        pass
+
+    class Named(ag.Tensor):
+        def __new__(cls, values, name):
+            t = ag.Tensor.__new__(cls, values)
+            t.name = name
+            return t
+
+        def __init__(self, values, name):
+            pass
+
+    a, b = Plain([1.0, 2.0]), Named([3.0], "b")
+    assert type(a) is Plain and a.tolist() == [1, 2] and type(b) is Named and b.name == "b" and b.tolist() == [3]
+    for copied in (copy.copy(b), copy.deepcopy(b)):
+        assert type(copied) is Named and copied.name == "b" and copied.tolist() == [3]

@@ -309,7 +309,7 @@ REFUSED = [
     lambda m, x: m.scatter_reduce(x > 0, 0, m.tensor([[0]]), x > 0, "mean"), lambda m, x: m.trapezoid(x > 0), lambda m, x: m.float_power(2, 3),
     lambda m, x: m.addr(x[:, :3].long(), x[:, 0].long(), x[0, :3].long(), beta=1.5), lambda m, x: m.addmm(x, x.long(), x.T.long(), alpha=2),
     lambda m, x: m.addmm(x[:, :3], x[:2], x.T, alpha=2), lambda m, x: m.baddbmm(x[:, :3], x[None, :2], x.T[None]),
-    lambda m, x: m.nn.functional.adaptive_avg_pool2d(x, 2), lambda m, x: m.nn.functional.adaptive_max_pool2d(x, 2), lambda m, x: m.nn.functional.avg_pool1d(x, 2, 1, -1),
+    lambda m, x: m.nn.functional.rrelu(x, 0.3, 0.1), lambda m, x: m.nn.functional.adaptive_avg_pool2d(x, 2), lambda m, x: m.nn.functional.adaptive_max_pool2d(x, 2), lambda m, x: m.nn.functional.avg_pool1d(x, 2, 1, -1),
     lambda m, x: m.nn.functional.max_pool1d(x[:0], 1), lambda m, x: m.nn.functional.max_pool1d(x, 2, 0), lambda m, x: m.nn.functional.rms_norm(x, []),
     lambda m, x: m.nn.functional.rms_norm(x, [3]), lambda m, x: m.nn.functional.layer_norm(x, []), lambda m, x: m.nn.functional.prelu(x, x),
     lambda m, x: m.nn.functional.prelu(x[0, 0], x[0]), lambda m, x: m.nn.functional.triplet_margin_loss(x, x, x, margin=-1.0),

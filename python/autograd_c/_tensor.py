@@ -13,7 +13,7 @@ from . import _ffi
 from ._dtypes import CPU, as_dtype, bool_
 from ._ffi import NULL, check, fail, ffi, lib, made, push_site, refuse, wrong_kind
 
-_new = object.__new__
+_new = _ffi.core["TensorBase"].__new__  # (class, handle): takes over the handle's reference
 _dtype, _item, _get_grad = lib.ag_tensor_dtype, lib.agpy_item, lib.ag_tensor_grad
 
 # Leaves that ask for gradients, by address: a graph node's `variable` is the very object the user holds.
@@ -36,9 +36,7 @@ class _Memory:
 def _wrap(h):
     if not h:
         fail()
-    r = _new(Tensor)
-    r._h = h
-    return r
+    return _new(Tensor, h)
 
 
 class Tensor(_ffi.core["TensorBase"]):
@@ -57,10 +55,8 @@ class Tensor(_ffi.core["TensorBase"]):
         t = _create.legacy_constructor(args, device)
         if cls is Tensor:
             return t
-        r = _new(cls)
         lib.ag_tensor_retain(t._h)
-        r._h = t._h
-        return r
+        return _new(cls, t._h)
 
     # ---- what it is ----------------------------------------------------------------------------
 
@@ -142,8 +138,7 @@ class Tensor(_ffi.core["TensorBase"]):
         except AttributeError:
             pass
         lib.ag_tensor_retain(g)
-        t = self._grad = _new(Tensor)
-        t._h = g
+        t = self._grad = _new(Tensor, g)
         return t
 
     @grad.setter
@@ -366,9 +361,7 @@ class Tensor(_ffi.core["TensorBase"]):
     # ---- copies -----------------------------------------------------------------------------------
 
     def __copy__(self):
-        h = made(lib.ag_tensor_detach(self._h))
-        r = _new(type(self))
-        r._h = h
+        r = _new(type(self), made(lib.ag_tensor_detach(self._h)))
         r.__dict__.update(self.__dict__)
         if self.is_leaf and self.requires_grad:
             r.requires_grad = True
@@ -384,9 +377,8 @@ class Tensor(_ffi.core["TensorBase"]):
         import copy
 
         source = self.detach().clone()
-        r = _new(type(self))
         lib.ag_tensor_retain(source._h)
-        r._h = source._h
+        r = _new(type(self), source._h)
         memo[id(self)] = r
         if self.requires_grad:
             r.requires_grad = True
@@ -409,8 +401,7 @@ class Tensor(_ffi.core["TensorBase"]):
 
 def _rebuild(cls, data, dtype, shape, requires_grad):
     h = made(lib.ag_from_data(len(shape), shape, as_dtype(dtype).code, ffi.from_buffer(data)))
-    r = _new(cls)
-    r._h = h
+    r = _new(cls, h)
     if requires_grad:
         r.requires_grad = True
     return r

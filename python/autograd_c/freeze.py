@@ -27,9 +27,8 @@ import warnings as _warnings
 
 from . import _guards
 from ._ffi import NULL, check, fail, ffi, last_error, lib, made
-from ._tensor import Tensor
+from ._tensor import Tensor, _new
 
-_new = object.__new__
 _run = lib.ag_plan_run
 _STRICT = 1 << 63
 _MANY = 8  # plans kept for one signature; traces after which a changing value is worth a warning
@@ -105,12 +104,8 @@ def _skeleton(x):
 class _Hole(Tensor):
     """Stands for a tensor in a skeleton."""
 
-    def __del__(self):
-        pass
 
-
-_HOLE = _new(_Hole)
-_HOLE._h = NULL
+_HOLE = _Hole()
 
 
 # ---- one plan ---------------------------------------------------------------------------------------
@@ -171,8 +166,7 @@ class Plan:
                     lib.ag_tensor_release(h)
                     break
             else:
-                t = _new(Tensor)
-                t._h = h
+                t = _new(Tensor, h)
             res.append(t)
         return res[0] if self._single else _rebuild(self._result, iter(res))
 
@@ -416,9 +410,7 @@ def _without_arguments(state):
         if ok():
             h = run(plan)
             if h:
-                r = new(tensor)
-                r._h = h
-                return r
+                return new(tensor, h)
             if lib.ag_last_status() != retrace:
                 fail()
         return careful((), {})
@@ -454,8 +446,7 @@ def _with_arguments(state):
             else:
                 status = run(e._h, k, ins, outs)
                 if status == 0:
-                    r = new(tensor)
-                    r._h = outs[0]
+                    r = new(tensor, outs[0])
                     e._pool.append(pair)
                     return r
                 if status != retrace:

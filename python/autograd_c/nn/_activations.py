@@ -161,6 +161,8 @@ def prelu(input, weight):
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """leaky_relu with a slope drawn from [lower, upper] for each element in training, their mean otherwise."""
     push_site()
+    if lower > upper:
+        raise refuse(RuntimeError, "Lower bound should be less than or equal to the upper bound")
     if training:
         slope = input.detach().new_empty(input.shape).uniform_(lower, upper)
         r = input * slope.masked_fill(input.detach() > 0, 1.0)

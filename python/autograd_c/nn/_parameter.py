@@ -1,8 +1,6 @@
 """Parameter and Buffer: tensors that a Module lists when they are set as its attributes."""
 from .._ffi import lib, made, refuse
-from .._tensor import Tensor
-
-_new = object.__new__
+from .._tensor import Tensor, _new
 
 
 class Parameter(Tensor):
@@ -16,8 +14,7 @@ class Parameter(Tensor):
             data = Tensor()
         elif not isinstance(data, Tensor):
             raise refuse(TypeError, f"Parameter(): argument 'data' (position 1) must be Tensor, not {type(data).__name__}")
-        r = _new(cls)
-        r._h = made(lib.ag_tensor_detach(data._h))
+        r = _new(cls, made(lib.ag_tensor_detach(data._h)))
         if requires_grad:
             r.requires_grad = True
         return r
@@ -33,8 +30,7 @@ class Buffer(Tensor):
     """A tensor that a Module registers as a buffer when it is assigned to an attribute; persistent: part of state_dict."""
 
     def __new__(cls, data=None, *, persistent=True):
-        r = _new(cls)
-        r._h = made(lib.ag_tensor_detach((Tensor() if data is None else data)._h))
+        r = _new(cls, made(lib.ag_tensor_detach((Tensor() if data is None else data)._h)))
         r.persistent = persistent
         return r
 
