@@ -80,8 +80,8 @@ def _others(x, out):
 
 
 def _rebuild(x, tensors):
-    """x with its tensors replaced, in _flatten's order, by those of an iterator."""
-    if isinstance(x, Tensor):
+    """x with its tensors (or holes) replaced, in _flatten's order, by those of an iterator."""
+    if x is _HOLE or isinstance(x, Tensor):
         return next(tensors)
     t = type(x)
     if t is list or t is tuple:
@@ -96,16 +96,12 @@ def _rebuild(x, tensors):
     return x
 
 
+_HOLE = object()  # stands for a tensor in a skeleton
+
+
 def _skeleton(x):
     """x without its tensors, so that a plan does not keep the first results alive."""
     return _rebuild(x, _repeat(_HOLE))
-
-
-class _Hole(Tensor):
-    """Stands for a tensor in a skeleton."""
-
-
-_HOLE = _Hole()
 
 
 # ---- one plan ---------------------------------------------------------------------------------------
