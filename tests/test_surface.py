@@ -260,6 +260,9 @@ def test_convolutions_of_whole_numbers():
     one = ag.nn.functional.conv1d(ag.tensor([[1, huge, 2, 3]]), ag.tensor([[[1, -1]]]))
     assert one.tolist() == [[1 - huge, huge - 2, -1]] and one.dtype is ag.int64
     assert ag.nn.functional.conv_transpose1d(ag.tensor([[1, huge]]), ag.tensor([[[1, -1]]])).tolist() == [[1, huge - 1, -huge]]
+    none = ag.zeros(1, 0, 4, dtype=ag.int64), ag.zeros(2, 0, 2, dtype=ag.int64)  # no channels: the bias alone
+    assert ag.nn.functional.conv1d(*none, ag.tensor([3, 4])).tolist() == [[[3] * 3, [4] * 3]] and ag.nn.functional.conv1d(*none).tolist() == [[[0] * 3] * 2]
+    assert ag.nn.functional.conv1d(ag.zeros(0, 2, 4, dtype=ag.int64), ag.ones(2, 2, 2, dtype=ag.int64)).shape == (0, 2, 3)
     with pytest.raises(NotImplementedError):
         ag.nn.functional.conv1d(ag.tensor([[1, 2]], dtype=ag.int32), ag.tensor([[[1]]], dtype=ag.int32))
 

@@ -89,7 +89,7 @@ int ag__whole_conv(const ag_exec *x, const ag_k_convgeom *g, int64_t groups, boo
       c.ny *= c.g.out[k];
       c.taps *= c.g.k[k];
     }
-    int64_t each = (back ? c.og : c.cg) * c.taps;
+    int64_t each = (back ? c.og : c.cg) * c.taps + 1; /* the filling, too: with no channels there is only that */
     void *token = ag__long_begin(y->numel * (w->shape[0] ? w->numel / w->shape[0] : 0), AG_LONG_MATH);
     ag__parallel(out->shape[0] * out->shape[1], ag__grain_rows(c.ny, 8, each), some_channels, &c);
     ag__blocking_end(token);
