@@ -169,6 +169,9 @@ int ag_backward(int n, ag_tensor *const *roots, ag_tensor *const *seeds, int ret
 /* The functional form: grads[i] is new, or NULL where inputs[i] was not reached (an error unless allow_unused). */
 int ag_grad(int n, ag_tensor *const *roots, ag_tensor *const *seeds, int n_inputs, ag_tensor *const *inputs,
             int retain_graph, int create_graph, int allow_unused, ag_tensor **grads);
+/* Whether backward from the roots would reach a leaf that is none of own: 1 or 0.  Tells a caller who made the leaves
+ * `own` for one derivative whether anybody else could want to differentiate that once more. */
+int ag_reaches_others(int n, ag_tensor *const *roots, int n_own, ag_tensor *const *own);
 
 void ag_node_retain(ag_node *n);
 void ag_node_release(ag_node *n);

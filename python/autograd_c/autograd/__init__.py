@@ -72,7 +72,10 @@ def _batched(roots, wanted, grad_outputs, retain_graph, create_graph, allow_unus
     from .._shape import stack
 
     seeds = _list(grad_outputs)
-    n = next(s for s in seeds if s is not None).shape[0]
+    sizes = [s.shape[0] for s in seeds if s is not None and s.dim()]
+    if not sizes:
+        raise refuse(RuntimeError, "is_grads_batched=True wants grad_outputs with a batch dim in front")
+    n = sizes[0]
     rows = []
     for k in range(n):
         last = k == n - 1 and not (create_graph if retain_graph is None else retain_graph)
@@ -88,8 +91,8 @@ def __getattr__(name):
     import importlib
 
     if name in ("Function", "functional", "gradcheck", "gradgradcheck", "detect_anomaly", "set_detect_anomaly", "graph", "forward_ad",
-                "profiler"):
-        module = {"Function": "function", "gradcheck": "_gradcheck", "gradgradcheck": "_gradcheck", "detect_anomaly": "anomaly_mode",
+                "profiler", "GradcheckError"):
+        module = {"Function": "function", "gradcheck": "_gradcheck", "GradcheckError": "_gradcheck", "gradgradcheck": "_gradcheck", "detect_anomaly": "anomaly_mode",
                   "set_detect_anomaly": "anomaly_mode"}.get(name, name)
         try:
             m = importlib.import_module(f"{__name__}.{module}")
